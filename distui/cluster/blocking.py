@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import signal
 import sys
 import threading
@@ -18,6 +19,7 @@ from distui.cluster.settings import ClusterSettings
 from distui.errors import DistuiError, UsageError
 from distui.runs.lines.events import Event, RunEnded
 from distui.spec.job.read_job import AnyJob
+from distui.spec.yaml.problems import shown
 
 _LISTEN_EVERY = 0.2
 """Seconds. Python runs a signal's handler in the main thread once that wakes; the kernel may wake another one."""
@@ -62,7 +64,7 @@ def run(
 
     Raises:
         SpecError: hosts.yaml or the job file is wrong; every problem with its place.
-        UsageError: an unknown host, a secret without a value, an `on_event` that is an async function (nothing was
+        UsageError: an unknown host, a secret without a value, an `on_event` that is no plain function (nothing was
             contacted), a name that is taken.
         HostsUnreachable, HostsFailed: a host of the run can't be used; nothing was started.
         PlanError: the job does not fit the hosts; nothing was started.
@@ -77,11 +79,19 @@ def run(
             async with cluster.launch(planned, preflight=preflight, force=force) as started:
                 return await owner.follow(started)
 
-    if asyncio.iscoroutinefunction(on_event):
-        raise UsageError("on_event is an async function, whose calls nobody awaits", hint="give a plain function")
+    _refuse_what_cannot_be_called(on_event)
     opened = Cluster.open(inventory, settings=settings)
     opened.settings.refuse_readonly("a run")
     return _Owner(on_event).own(lambda owner: run_in(opened, owner))
+
+
+def _refuse_what_cannot_be_called(on_event: Callable[[Event], None]) -> None:
+    """Raises UsageError, before anything is started."""
+    hint = "give a plain function, or leave it out"
+    if not callable(on_event):
+        raise UsageError(f"on_event is {shown(repr(on_event))}, which is no function", hint=hint)
+    if any(map(inspect.iscoroutinefunction, (on_event, type(on_event).__call__))):
+        raise UsageError("on_event is an async function, whose calls nobody awaits", hint=hint)
 
 
 class _Owner:

@@ -15,6 +15,7 @@ import threading
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import is_dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
@@ -244,6 +245,13 @@ async def nobody_awaits(event: distui.Event) -> None:
     """What a notebook's user may give, where all the rest is awaited."""
 
 
+class NobodyAwaits:
+    """The same as an object."""
+
+    async def __call__(self, event: distui.Event) -> None:
+        """See above."""
+
+
 @pytest.mark.parametrize(
     ("given", "words"),
     [
@@ -255,6 +263,9 @@ async def nobody_awaits(event: distui.Event) -> None:
         ({"hosts": [1]}, r"'\[1\]' are no hosts"),
         ({"inventory": None}, "'None' are no hosts"),
         ({"on_event": nobody_awaits}, "on_event is an async function"),
+        ({"on_event": None}, "on_event is 'None', which is no function"),
+        ({"on_event": partial(nobody_awaits)}, "on_event is an async function"),
+        ({"on_event": NobodyAwaits()}, "on_event is an async function"),
     ],
 )
 def test_what_is_neither_is_told_as_any_mistake(demo_home: Path, given: dict[str, Any], words: str) -> None:
