@@ -183,7 +183,7 @@ class SshSession:
                     out, cut = await self._converse(pipe, stdin, limit)
         except TimeoutError as exc:
             error = self._too_slow(argv, pipe, timeout or 0.0)
-            await asyncio.shield(self._spawn(self._end(pipe)))  # it is ended also when nobody waits for that any more
+            await asyncio.wait((self._spawn(self._end(pipe)),))  # ended also when nobody waits for that any more
             raise error from exc
         except asyncio.CancelledError:
             if pipe is not None:

@@ -305,6 +305,24 @@ async def test_a_command_is_ended_on_the_host_also_when_nobody_waits_for_that(fa
     await session.close()
 
 
+async def test_a_command_that_took_too_long_says_so_also_where_its_connection_is_closed_then(farm: Any) -> None:
+    """As one is that a follower finds broken: whoever had asked for the command seemed to be cancelled."""
+    demo = await farm.demo()
+    session: Any = await demo.connector().connect("demo1")
+    killing = asyncio.Event()
+
+    async def kill(name: str, pid: int) -> bool:
+        killing.set()
+        return True  # a moment for it to end, before it is killed
+
+    session._kill = kill
+    asked = asyncio.ensure_future(session.run(["sh", "-c", "trap : TERM; while :; do sleep 0.1; done"], timeout=2))
+    await killing.wait()
+    await session.close()
+    with pytest.raises(HostCommandError, match="did not finish within 2 s"):
+        await asked
+
+
 async def test_a_connection_that_broke_between_two_steps_is_made_again(farm: Any) -> None:
     """It was kept for the next one, and a laptop slept meanwhile."""
     host = await farm.start(commands={"uptime": farm.says(b"up")})
