@@ -127,9 +127,6 @@ class Agent:
             except TimeoutError:
                 self._silent_until = time.monotonic() + _SILENT_FOR
                 raise
-            except asyncio.CancelledError:
-                self.close()  # what it answers yet would be taken for the answer to the next question
-                raise
 
     async def _listed(self) -> list[asyncssh.SSHKeyPair]:
         if self._client is None:
@@ -185,10 +182,12 @@ class Keys:
         agent = self._agents.setdefault(path, Agent(path))
         try:
             return {pair.public_data: pair for pair in await agent.pairs()}, ""
+        except TimeoutError:  # it may be at work on a signature for another login: waiting for a touch, say
+            reason = "does not answer"
         except (OSError, ValueError, asyncssh.Error) as exc:
             agent.close()
-            reason = "does not answer" if isinstance(exc, TimeoutError) else str(exc)
-            return {}, f"the ssh agent at {path} can't be used: {reason}"
+            reason = str(exc)
+        return {}, f"the ssh agent at {path} can't be used: {reason}"
 
 
 class _Files:

@@ -138,6 +138,46 @@ async def test_a_signature_that_is_not_waited_for_any_more_is_no_other_login_s(t
         await until(lambda: len(over) == 2)
 
 
+@pytest.mark.parametrize("cancelled", [False, True])
+async def test_a_login_that_asks_for_keys_meanwhile_breaks_off_no_signature(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cancelled: bool
+) -> None:
+    """The agent waits for a touch, or for a yes: the next login hung up on it, and the first one was refused."""
+    monkeypatch.setattr(keys, "_AGENT_PATIENCE", 60 if cancelled else PATIENCE)
+    key, asked, touched, over = (
+        asyncssh.generate_private_key("ssh-ed25519").convert_to_public(), list[int](), asyncio.Event(), asyncio.Event()
+    )  # fmt: skip
+
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while size := await reader.read(4):
+            asked.append((await reader.readexactly(int.from_bytes(size, "big")))[0])
+            if asked[-1] == 11:  # for its keys
+                answer = b"\x0c" + _string(b"", count=1) + _string(key.public_data) + _string(b"mine")
+            else:
+                await touched.wait()
+                answer = b"\x0e" + _string(b"signature")
+            writer.write(_string(answer))
+        writer.close()
+        over.set()
+
+    path = tmp_path / "agent"
+    target = resolve(Host("h1"), Sources(tmp_path, {"SSH_AUTH_SOCK": str(path)}, tmp_path / "config", system=False))
+    target, logins = replace(target, identity_files=()), Keys()
+    async with asyncio.timeout(60), await asyncio.start_unix_server(talk, path):
+        (held,) = (await logins.ring(target)).candidates
+        first = asyncio.create_task(held.pair.sign_async(b"one"))
+        await until(lambda: len(asked) == 2)
+        second = asyncio.create_task(logins.ring(target))
+        if cancelled:
+            await asyncio.sleep(0.01)
+            second.cancel()
+        await asyncio.gather(second, return_exceptions=True)
+        touched.set()
+        assert await first == b"signature"
+        logins.close()
+        await over.wait()
+
+
 def _string(data: bytes, *, count: int | None = None) -> bytes:
     return (len(data) if count is None else count).to_bytes(4, "big") + data
 
