@@ -159,7 +159,8 @@ def _without_gpus(job: Job, places: Sequence[HostPlacement]) -> str:
     """Why gloo; whoever did not know how GPUs are asked for reads it where there are some."""
     if any(p.gpus for p in places):
         return "backend gloo: not every host has GPUs in the run"
-    unused = job.gpus_per_host is None and any(g.problem is None for p in places for g in p.facts.gpu.gpus)
+    asked = job.gpus_per_host is not None or job.gpus_by_host
+    unused = not asked and any(g.problem is None for p in places for g in p.facts.gpu.gpus)
     return "backend gloo: no GPUs asked" + (" (`gpus_per_host: all` asks for those of each host)" if unused else "")
 
 

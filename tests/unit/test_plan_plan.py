@@ -768,6 +768,7 @@ def test_reasons_of_several_hosts_are_one() -> None:
         ((0, 0), {}, "backend gloo: no GPUs asked"),
         ((0, 2), {}, "backend gloo: no GPUs asked (`gpus_per_host: all` asks for those of each host)"),
         ((2, 2), {"gpus_per_host": 0}, "backend gloo: no GPUs asked"),
+        ((2, 2), {"gpus_by_host": {"h1": 0, "h2": 0}}, "backend gloo: no GPUs asked"),
         ((2, 2), {"gpus_by_host": {"h1": 1}}, "backend gloo: not every host has GPUs in the run"),
         ((2, 2), {"gpus_per_host": "all"}, "backend nccl: every host has GPUs in the run"),
     ],
