@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from distui.amounts import seconds_of
 from distui.errors import UsageError
-from distui.files import NotOurs, check_folder, read_text, reason, why_not_there
+from distui.files import NotOurs, absent, check_folder, read_text, reason
 from distui.frozen import frozen
 from distui.homes import expanded
 from distui.homes import home as home_of
@@ -270,12 +270,12 @@ def _files(environ: Mapping[str, str], cwd: Path, explicit: str | None) -> list[
     """The config files that exist, the weakest first, with the name to show for each."""
     if explicit:
         path = expanded(explicit)
-        if why_not_there(cwd / path) == "does not exist":
+        if absent(cwd / path):
             raise UsageError(f"{explicit}: there is no such config file", hint="`distui config path` lists the places")
         return [(cwd / path, explicit)]
     user = paths(environ).config_file
     places = [(user, str(user)), (cwd / "distui.yaml", PROJECT)]
-    return [(path, shown) for path, shown in places if why_not_there(path) != "does not exist"]
+    return [(path, shown) for path, shown in places if not absent(path)]
 
 
 def _from_environ(environ: Mapping[str, str]) -> dict[str, Value]:

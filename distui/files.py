@@ -27,6 +27,8 @@ LONGEST = 16 << 20
 """Bytes of one line."""
 _KINDS = {stat.S_IFIFO: "a FIFO", stat.S_IFSOCK: "a socket", stat.S_IFCHR: "a device", stat.S_IFBLK: "a device"}
 
+_ABSENT = "does not exist"
+
 
 class NotAFile(OSError):
     """There is something, but no regular file."""
@@ -64,12 +66,19 @@ def _kind(path: str | Path) -> int:
         return 0
 
 
+def absent(path: str | Path) -> bool:
+    """Whether surely nothing is there. Not so of what can't be looked at, as while a file server is away: whoever would
+    write in its place, or take another file for it, reads it first and says why that fails.
+    """
+    return why_not_there(Path(path)) == _ABSENT
+
+
 def why_not_there(path: Path) -> str:
     """Why nothing is to be seen there, in words that follow the path; empty where something is."""
     try:
         path.stat()
     except (FileNotFoundError, NotADirectoryError):
-        return "does not exist"
+        return _ABSENT
     except (OSError, ValueError) as error:
         return f"can't be looked at: {getattr(error, 'strerror', None) or error}"
     return ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
@@ -12,7 +13,9 @@ from typing import Any
 
 import pytest
 
+from distui.config import paths
 from distui.errors import Problem, SpecError
+from distui.spec.hosts.inventory import Host
 from distui.spec.hosts.read_inventory import load_inventory, read_inventory
 from distui.spec.job.read_job import load_job, read_job
 from distui.spec.yaml.problems import render
@@ -170,6 +173,31 @@ def test_a_name_that_no_file_can_have_is_said_in_words(cli: Any, words: tuple[st
     done = cli(*words)
     assert done.code not in (0, 70)
     assert "a bug in distui" not in done.err
+
+
+@pytest.mark.parametrize(
+    "words", [("hosts", "ls"), ("hosts", "add", "node02"), ("hosts", "add", "-i", "hosts.yaml", "node02")]
+)
+def test_a_file_that_cannot_be_looked_at_is_there(
+    cli: Any, home: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+) -> None:
+    """As while a file server is away for a moment: no other inventory is taken for it, nor is it written anew."""
+    here, own = Path("hosts.yaml").absolute(), paths(os.environ).hosts_file
+    own.parent.mkdir(parents=True)
+    for file, name in ((here, "node01"), (own, "other")):
+        file.write_text(f"version: 1\nhosts:\n  {name}: {{}}\n")
+    usual, away = Path.stat, [errno.ESTALE] * 2
+
+    def stat(path: Path, **how: Any) -> os.stat_result:
+        if away and path.absolute() == here:
+            raise OSError(away.pop(), "Stale file handle")
+        return usual(path, **how)
+
+    monkeypatch.setattr(Path, "stat", stat)
+    done = cli(*words)
+    assert (done.code, away, "other" in done.out) == (0, [], False), done.err
+    assert "node01" in here.read_text()
+    assert load_inventory(str(own)).hosts == (Host("other"),)
 
 
 def test_a_long_set_of_hosts_is_no_file(cli: Any) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from distui.amounts import counted
 from distui.errors import UsageError
-from distui.files import exists, read_text, reason, replace_text, writing
+from distui.files import absent, read_text, reason, replace_text, writing
 
 
 def read(path: Path) -> str:
@@ -39,7 +39,7 @@ def changed(path: Path, before: str | None) -> bool:
 
     One that is gone may be written again: nothing is lost.
     """
-    return exists(path) and read(path) != before
+    return not absent(path) and read(path) != before
 
 
 def difference(theirs: str, ours: str, most: int = 20) -> list[str]:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from distui.errors import SpecError, UsageError
-from distui.files import exists, replace_text, writing
+from distui.files import absent, replace_text, writing
 from distui.spec.hosts.names import expand, fold
 from distui.spec.hosts.read_inventory import read_inventory
 from distui.spec.imports.import_hosts import entries
@@ -107,7 +107,7 @@ class InventoryFile:
         self._before = self._text
 
     def _on_disk(self) -> str | None:
-        return read_text(self.path) if exists(self.path) else None
+        return None if absent(self.path) else read_text(self.path)
 
     def _value(self, *keys: str) -> Node | None:
         return node_at(_root(self.path, self._text), *keys)

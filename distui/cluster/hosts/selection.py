@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from distui.errors import NotFound, UsageError
-from distui.files import is_file
+from distui.files import absent, exists, is_file
 from distui.frozen import frozen
 from distui.spec.choose import choose_hosts, hosts_of_job
 from distui.spec.hosts.hostfile import load_hostfile
@@ -60,9 +60,8 @@ class Selection:
         """The hosts.yaml of this call; None when no place has one."""
         if self.hosts_file:
             return self.hosts_file
-        if is_file(self.cwd / "hosts.yaml"):
-            return "hosts.yaml"
-        return str(self.own_file) if is_file(self.own_file) else None
+        places = (("hosts.yaml", self.cwd / "hosts.yaml"), (str(self.own_file), self.own_file))
+        return next((name for name, place in places if _is_here(place)), None)
 
     def need_path(self) -> str:
         """The hosts.yaml of this call. Raises UsageError when there is none."""
@@ -90,6 +89,11 @@ class Selection:
         """The hosts of the inventory that are chosen; none where there is no inventory, which labels need."""
         found = self.maybe_inventory() if not self.labels else self.inventory()
         return found.chosen(self.picks(found)) if found is not None else ()
+
+
+def _is_here(place: Path) -> bool:
+    """Whether a file is there. One that can't be looked at is: reading it says why, and no other takes its place."""
+    return is_file(place) or not (exists(place) or absent(place))
 
 
 def hosts_of_run(
