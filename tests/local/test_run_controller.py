@@ -618,6 +618,36 @@ async def test_a_run_is_stopped_by_itself_while_its_reader_is_behind(
     assert cluster.events[-1].exit == (1 if fails is not None else int(ExitCode.TIMEOUT))  # type: ignore[union-attr]
 
 
+async def test_no_rank_is_called_quiet_while_what_it_prints_waits_for_a_reader(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nor just after, when its log is not read up to now: its last line is from before the reader was behind."""
+    monkeypatch.setattr(outbox, "QUEUE_EVENTS", 30)
+    plan = dataclasses.replace(cluster.plan(), stall_after=3.0)
+    controller = cluster.controller(plan)
+    async with asyncio.timeout(60), controller:
+        await until(lambda: all(host.containers for host in cluster.hosts))
+        number, news = 0, cluster.hosts[0].news
+        while not controller.attempt.run.events.behind:
+            news.put_nowait(printed(number))
+            await until(news.empty)
+            await asyncio.sleep(0.01)
+            number += 1
+        await asyncio.sleep(3.5)
+
+        async def end() -> None:
+            await asyncio.sleep(2.0)
+            for host in cluster.hosts:
+                for container in host.containers:
+                    container.end(0)
+
+        ending = asyncio.create_task(end())
+        async for batch in controller.batches():
+            cluster.events += batch
+        await ending
+    assert not [event for event in cluster.of(RankSilent) if event.rank == 0]
+
+
 @pytest.mark.parametrize(("boot", "words"), [("b2", ": its host was restarted"), ("b1", "")])
 async def test_a_boot_that_nobody_saw_is_found_before_the_verdict(cluster: Cluster, boot: str, words: str) -> None:
     """The containers of a host that shuts down end first; the run may be over when the host is back."""

@@ -46,8 +46,8 @@ REFUSED_SECONDS = 60.0
 """How long it is asked until it counts as out of reach: a program that survives SIGKILL may never end."""
 
 AFTER_ROOM = 15.0
-"""Seconds after which logs that waited for room on the disk here are read up to now, and hosts' clocks again after
-ours was set.
+"""Seconds after which logs that waited for room on the disk here, or for who reads them, are read up to now, and hosts'
+clocks again after ours was set.
 """
 
 
@@ -83,13 +83,14 @@ async def _until_over(attempt: Attempt, stops: list[asyncio.Task[None]]) -> None
             await attempt.watch.judged_ends.announce_read()
         await _wait_for_change(attempt)
         if attempt.run.events.behind:  # no log is read on; what is to be stopped is, though
+            tracker.waited_at = attempt.clock()
             _drop_done(stops)
             continue
         await attempt.watch.time_passed()
         _drop_done(stops)
         if (change := attempt.ours.news()) is not None:
             attempt.clock_set(change)
-        if tracker.stop_began is None and not 0 <= attempt.clock() - tracker.waited_at <= AFTER_ROOM:
+        if tracker.stop_began is None and _heard_up_to_now(attempt):
             for silence in attempt.silences.news(attempt.state, attempt.clock()):
                 await attempt.emit(silence)
                 await _tell_unended(attempt, silence)
@@ -107,6 +108,11 @@ async def _until_over(attempt: Attempt, stops: list[asyncio.Task[None]]) -> None
     await attempt.watch.left()
     if (steps := attempt.steps.news(attempt.tracker.tracks.values(), attempt.clock(), last=True)) is not None:
         await attempt.emit(steps)
+
+
+def _heard_up_to_now(attempt: Attempt) -> bool:
+    """Whether what ranks say is read as they say it: else, and until a little later, silence means nothing."""
+    return not 0 <= attempt.clock() - attempt.tracker.waited_at <= AFTER_ROOM
 
 
 async def _begin_stops(attempt: Attempt, stops: list[asyncio.Task[None]]) -> None:
@@ -212,7 +218,7 @@ async def _wait_for_change(attempt: Attempt) -> None:
 
 async def _stop(attempt: Attempt, reason: StopReason, grace: float) -> None:
     """Stop what still lives, on all hosts at once, and tell of it."""
-    if attempt.tracker.stop_began is None and not attempt.tracker.verdict().over_limit:
+    if attempt.tracker.stop_began is None and not attempt.tracker.verdict().over_limit and _heard_up_to_now(attempt):
         attempt.silences.look(attempt.state, attempt.clock())
     live, reached = attempt.tracker.live_tasks(), attempt.tracker.reached_tasks()
     code = int(attempt.run.requests.exit)

@@ -69,8 +69,8 @@ class RunTracker:
     unfollowed: set[str] = field(init=False, default_factory=set)
     """Hosts that answer, but can't be followed any more (`Watch`): they are among the lost ones."""
     waited_at: float = field(init=False, default=float("-inf"))
-    """When a log last waited for room on the disk here, or our clock was set: until a little later nobody's silence
-    means anything.
+    """When a log last waited for room on the disk here, or for who reads it, or our clock was set: until a little later
+    nobody's silence means anything.
     """
     all_in: bool = field(init=False, default=False)
     """Whether nothing more will come: from then on every verdict is over all facts."""
