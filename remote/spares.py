@@ -72,11 +72,11 @@ class Spares:
         """Open as many as are wanted, side by side."""
         if self._off or self._begun < FROM or not SLOW_S <= self._quickest < float("inf"):
             return
-        missing = min(MOST, self._most + AHEAD) - len(self._waiting) - self._opening
+        missing = max(0, min(MOST, self._most + AHEAD) - len(self._waiting) - self._opening)
+        self._opening += missing
         await asyncio.gather(*(self._one_more() for _ in range(missing)))
 
     async def _one_more(self) -> None:
-        self._opening += 1
         try:
             pipe = await self._open()
         finally:

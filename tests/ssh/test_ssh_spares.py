@@ -185,3 +185,19 @@ async def test_which_sessions_have_any(opened: tuple[float, ...], commands: int,
         of_session.end()
     await of_session.top_up()
     assert len(asked) == wait
+
+
+async def test_commands_that_begin_at_once_open_no_more_than_may_wait() -> None:
+    """Each had counted those that wait before any other had opened one."""
+    opened: list[Any] = []
+
+    async def shell() -> Any:
+        opened.append(1)
+        await asyncio.sleep(0)
+
+    shells = Spares(shell)
+    shells.opened(1.0)
+    for number in range(4):
+        shells.begin(str(number), 1)
+    await asyncio.gather(*(shells.top_up() for _ in range(4)))
+    assert len(opened) == MOST
