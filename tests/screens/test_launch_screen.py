@@ -570,10 +570,11 @@ async def test_what_goes_wrong_at_launch_is_reported(open_app: Any, backend: Fak
         assert "HF_TOKEN is not set" in problem_text(app)
 
 
+@pytest.mark.parametrize("away", [False, True])
 async def test_the_question_before_a_launch_takes_no_key(
-    open_app: Any, backend: FakeBackend, monkeypatch: pytest.MonkeyPatch
+    open_app: Any, backend: FakeBackend, monkeypatch: pytest.MonkeyPatch, away: bool
 ) -> None:
-    """Where one types when it is known who uses the GPUs: enter would launch."""
+    """Where one types when it is known who uses the GPUs, or is in another window meanwhile: enter would launch."""
     answered, ask = asyncio.Event(), backend.gpu_users
 
     async def slowly(plan: RunPlan) -> Any:
@@ -587,6 +588,9 @@ async def test_the_question_before_a_launch_takes_no_key(
         await settle(pilot)
         screen.form.field("image").focus()
         await pilot.press("enter", "x")
+        if away:
+            app.post_message(AppBlur())
+            await settle(pilot)
         answered.set()
         await settle(pilot)
         assert app.screen is screen

@@ -17,7 +17,7 @@ from distui.tui.frame.actions import Action
 from distui.tui.frame.bars import Crumbs, FilterBar, KeyBar, TopBar
 from distui.tui.frame.commands import CommandBar
 from distui.tui.frame.context import ViewName, app_of, backend_of, work
-from distui.tui.frame.keys import actions_here, typing_here
+from distui.tui.frame.keys import actions_here, typing_in
 from distui.tui.frame.parts import Part, can
 from distui.tui.paint.glyphs import Glyphs
 from distui.tui.paint.paint import Line
@@ -164,9 +164,10 @@ class View(Screen[None]):
     @property
     def typed(self) -> tuple[Widget | None, str] | None:
         """In what one types here, and what stands there; None where nobody does."""
-        if not typing_here(self):
+        here = self.focused if self.app.app_focus else self.main_focus  # it has the focus again with the window
+        if not typing_in(here):
             return None
-        return self.focused, str(getattr(self.focused, "text", None) or getattr(self.focused, "value", ""))
+        return here, str(getattr(here, "text", None) or getattr(here, "value", ""))
 
     def may_ask(self, otherwise: str, since: tuple[Widget | None, str] | None) -> bool:
         """Whether a question before which hosts were asked may still be put: where one is elsewhere by then, or has

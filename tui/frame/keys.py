@@ -13,6 +13,7 @@ from distui.tui.frame.actions import Action
 if TYPE_CHECKING:
     from textual.dom import DOMNode
     from textual.screen import Screen
+    from textual.widget import Widget
 
 _WORDS = {
     "question_mark": "?", "exclamation_mark": "!", "colon": ":", "slash": "/", "escape": "esc", "ampersand": "&",
@@ -81,7 +82,12 @@ def typing_here(screen: Screen[Any]) -> tuple[Action, ...]:
 
     A widget in whose inside letters are text says so by `TYPES = True`.
     """
-    nodes = screen.focused.ancestors_with_self if screen.focused is not None else ()
+    return typing_in(screen.focused)
+
+
+def typing_in(widget: Widget | None) -> tuple[Action, ...]:
+    """The same where this widget has the focus."""
+    nodes = widget.ancestors_with_self if widget is not None else ()
     typed = next((node for node in nodes if getattr(node, "TYPES", False)), None)
     return () if typed is None else actions_of(typed)
 
