@@ -30,11 +30,16 @@ async def aside(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
 
 
 async def in_thread(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """Do `work` in a thread that waits for no other, and for which the process does not wait at its end."""
+    """Do `work` in a thread that waits for no other, and for which the process does not wait at its end. Raises OSError
+    where this machine lets us have no further thread.
+    """
     loop = asyncio.get_running_loop()
     done: asyncio.Future[T] = loop.create_future()
     call = partial(_call, loop, done, partial(work, *args, **kwargs))
-    threading.Thread(target=call, name="distui-ssh", daemon=True).start()
+    try:
+        threading.Thread(target=call, name="distui-ssh", daemon=True).start()
+    except RuntimeError as exc:
+        raise OSError("no further thread can be started here (ulimit -u)") from exc
     return await done
 
 

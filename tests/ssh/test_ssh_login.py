@@ -369,3 +369,27 @@ async def test_names_that_dns_has_no_answer_for_hold_up_no_other_host(
         over.set()
         found = await asyncio.gather(*dead, return_exceptions=True)
     assert {type(one) for one in found} == {socket.gaierror}
+
+
+async def test_a_machine_that_has_no_further_thread_reaches_no_host_in_words(
+    farm: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A login node with a small `ulimit -u`, and many names that DNS has no answer for: it was a traceback."""
+    await farm.start()
+
+    def start(self: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(tcp, "in_thread", _without_threads(tcp.in_thread, start))
+        with pytest.raises(HostUnreachable, match="no further thread can be started here"):
+            await farm.session()
+
+
+def _without_threads(work: Any, start: Any) -> Any:
+    async def alone(*args: Any, **more: Any) -> Any:
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(threading.Thread, "start", start)
+            return await work(*args, **more)
+
+    return alone
