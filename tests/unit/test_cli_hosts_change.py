@@ -103,7 +103,7 @@ def test_links_in_a_circle_are_no_file(cli: Any) -> None:
     """That is said; it was taken for a bug in distui."""
     Path("hosts.yaml").symlink_to("hosts.yaml")
     done = cli("hosts", "add", "node09")
-    assert (done.code, "hosts.yaml can't be written: Too many levels of symbolic links" in done.err) == (2, True)
+    assert (done.code, "hosts.yaml: can't be read: Too many levels of symbolic links" in done.err) == (2, True)
 
 
 def test_what_another_program_wrote_meanwhile_is_not_lost(tmp_path: Path) -> None:

@@ -107,6 +107,7 @@ def test_whose_an_open_line_is_must_be_known(tmp_path: Path) -> None:
     one = TaskLog(RunStore(tmp_path).create("r2"), 0, [0])
     one.feed(printed(bar(1) + b"\n"))
     assert (several.drawn(), one.drawn()) == (None, None)
+    one.close()
 
 
 def test_the_end_of_a_bar_is_kept_for_the_verdict(tmp_path: Path) -> None:
@@ -115,6 +116,7 @@ def test_the_end_of_a_bar_is_kept_for_the_verdict(tmp_path: Path) -> None:
     track = TaskTrack(task, TaskLog(RunStore(tmp_path).create("r1"), 0, [0]))
     track.remember(track.log.feed(printed(b"".join(bar(i) for i in range(900)) + b"\n", b"ValueError: x\n")))
     lines = track.seen().lines[0]
+    track.log.close()
     assert excerpt(line.text for line in lines) == (bar(899)[1:].decode(), "ValueError: x")
 
 
@@ -141,6 +143,7 @@ def test_the_last_step_of_a_bar_is_of_its_end(tmp_path: Path) -> None:
     track.remember(track.log.feed(printed(bar(100) + b"\n", stamp=STAMP)))
     track.remember(track.log.feed(printed(b"epoch 1 done\n", stamp=b"2026-11-21T02:02:03.500000000Z")))
     after = watch.news([track], began + 3601)
+    track.log.close()
     assert before is not None and [(step.step, step.at) for step in before.steps] == [(97, began + 3599)]
     assert after is not None and [(step.step, step.at) for step in after.steps] == [(100, began + 3601)]
 
