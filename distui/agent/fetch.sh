@@ -76,11 +76,12 @@ elif [ -d "$dir" ] && [ ! -L "$dir" ]; then said=$(rm -rf -- "$dir" 2>&1) || fai
 elif [ -e "$dir" ] || [ -L "$dir" ]; then fail "$dir is in the way: it is no folder with data in it"
 fi
 
-# What a client says may be without end: only the last of it is kept.
+# What a client says may be without end: only the last of it is kept, in front of what it says from then on.
 bounded() {
   [ "$(wc -c <"$lock/said" 2>/dev/null || echo 0)" -gt 2000000 ] || return 0
-  tail -c 4000 "$lock/said" >"$lock/last" && cat "$lock/last" >"$lock/said"
+  tail -c 4000 "$lock/said" >"$lock/last" && true >"$lock/said"
 }
+kept() { cat "$lock/last" "$lock/said" 2>/dev/null; }
 # Without anybody who listens the fetch ends: what is there waits for the next one.
 ( trap '' PIPE
   while sleep 3 </dev/null >/dev/null 2>&1; do
@@ -116,6 +117,7 @@ no_room() {
 alone=$(command -v setsid)  # in a group of its own a client ends with all that it has started, which may be all it does
 work() {
   child=new  # until its number is known
+  rm -f -- "$lock/last"
   { true >"$lock/said"; } 2>/dev/null  # not `:`, after which a shell would end that can't
   { mine && exec $alone "$@"; } 2>>"$lock/said" >&2 </dev/null &
   child=$!
@@ -125,7 +127,7 @@ work() {
   return $status
 }
 last_words() {  # progress is written over with carriage returns; what docker refuses ends with where its help is
-  words=$(tr '\r' '\n' <"$lock/said" 2>/dev/null | tr -d '\0' | grep -v -e '^[[:space:]]*$' -e " run --help'" | tail -n 1 | cut -c 1-400)
+  words=$(kept | tr '\r' '\n' | tr -d '\0' | grep -v -e '^[[:space:]]*$' -e " run --help'" | tail -n 1 | cut -c 1-400)
   printf '%s\n' "${words:-its client ended with exit $status and said nothing}"
 }
 
@@ -167,7 +169,7 @@ download() {
   done
 }
 # The server's refusal, as every curl words it: its number.
-refusal() { sed -n 's/^curl: (22) The requested URL returned error: \([0-9][0-9]*\).*/\1/p' "$lock/said" 2>/dev/null | tail -n 1; }
+refusal() { kept | sed -n 's/^curl: (22) The requested URL returned error: \([0-9][0-9]*\).*/\1/p' | tail -n 1; }
 no_range() {
   case $status in 22) [ "$(refusal)" = 416 ];; 33|36) return 0;; *) return 1;; esac
 }

@@ -667,10 +667,13 @@ def test_what_a_client_started_ends_with_it(host: Host) -> None:
     raise AssertionError("the client's program goes on")
 
 
-def test_a_client_that_talks_without_end(host: Host) -> None:
+@pytest.mark.parametrize("slow", [False, True])
+def test_a_client_that_talks_without_end(host: Host, slow: bool) -> None:
     """It does not fill the disk with that, and its last words are still there. A look in the middle cuts what was said
-    up to then: what comes after it may stay.
+    up to then: what comes after it may stay, also what is said while the host is `slow` to cut.
     """
+    if slow:
+        host.stub("cat", '/bin/sleep 0.5; exec /bin/cat "$@"')
     said = host.cache / "k.lock/said"
     host.stub("sleep", "exec /bin/sleep 0.1")  # the beat's
     host.stub(

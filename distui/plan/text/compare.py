@@ -55,6 +55,8 @@ def _by_path(plan: RunPlan) -> dict[str, list[str]]:
     run = _run_named(plan)
     found: dict[str, list[str]] = {}
     for path, value in _flat(to_json(plan), ""):
+        if path == "job" and plan.job == plan.run_id:  # without a job file the job is called as the run
+            value = '"RUN"'
         if path.rpartition("/")[2] not in VARYING:
             line = f"{path} = {run.sub('RUN', value)}"
             found.setdefault(path, []).append(port.sub("PORT", line) if ports else line)
