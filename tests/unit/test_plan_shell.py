@@ -119,6 +119,23 @@ time.sleep(60)
 """
 
 
+def stopped_once_begun(text: str, sh: str, log: Path) -> None:
+    """Have this shell run the text as a job's command, and its group get SIGTERM once `log` has "begun" in it."""
+    argv = shell.words(Job("x", command=text), text, "docker")
+    with log.open("w") as out:
+        words = (sh, *argv) if sh == "busybox" else (sh, *argv[1:])
+        leader = subprocess.Popen(words, stdout=out, stderr=out, start_new_session=True)
+    try:
+        end = time.monotonic() + 60
+        while "begun" not in log.read_text() and time.monotonic() < end:
+            time.sleep(0.02)
+        time.sleep(0.2)  # until what comes after that word runs, too
+        os.killpg(leader.pid, signal.SIGTERM)
+        assert leader.wait(60) == 143
+    finally:
+        os.killpg(leader.pid, signal.SIGKILL) if leader.poll() is None else None
+
+
 @pytest.mark.parametrize("sh", ["sh", "bash", "busybox"])
 @pytest.mark.parametrize(
     "pipe", ["| tee {log}", "2>&1 | sed -u s,x,y, | tee -a {log}", "| tee {log} & wait; echo next"]
@@ -130,19 +147,8 @@ def test_last_words_come_through_a_pipe(tmp_path: Path, pipe: str, sh: str) -> N
     script, copy, log = tmp_path / "t.py", tmp_path / "copy", tmp_path / "log"
     script.write_text(PRINTS)
     text = f"{sys.executable} {script} {pipe.format(log=copy)}"
-    argv = shell.words(Job("x", command=text), text, "docker")
-    with log.open("w") as out:
-        words = (sh, *argv) if sh == "busybox" else (sh, *argv[1:])
-        leader = subprocess.Popen(words, stdout=out, stderr=out, start_new_session=True)
-    try:
-        end = time.monotonic() + 60
-        while "begun" not in log.read_text() and time.monotonic() < end:
-            time.sleep(0.02)
-        os.killpg(leader.pid, signal.SIGTERM)
-        assert leader.wait(60) == 143
-        assert copy.read_text().splitlines() == log.read_text().splitlines() == ["begun", "saved"]
-    finally:
-        os.killpg(leader.pid, signal.SIGKILL) if leader.poll() is None else None
+    stopped_once_begun(text, sh, log)
+    assert copy.read_text().splitlines() == log.read_text().splitlines() == ["begun", "saved"]
 
 
 @pytest.mark.parametrize("sh", ["sh", "bash", "busybox"])
@@ -153,20 +159,8 @@ def test_a_filter_that_a_file_calls_lets_the_text_be_stopped(tmp_path: Path, sh:
     file, log = tmp_path / "env.sh", tmp_path / "log"
     file.write_text(f"grep -q begun {file} && echo begun\n")
     text = f". {file}; sleep 300 | grep a; echo next"
-    argv = shell.words(Job("x", command=text), text, "docker")
-    with log.open("w") as out:
-        words = (sh, *argv) if sh == "busybox" else (sh, *argv[1:])
-        leader = subprocess.Popen(words, stdout=out, stderr=out, start_new_session=True)
-    try:
-        end = time.monotonic() + 60
-        while "begun" not in log.read_text() and time.monotonic() < end:
-            time.sleep(0.02)
-        time.sleep(0.2)
-        os.killpg(leader.pid, signal.SIGTERM)
-        assert leader.wait(60) == 143
-        assert "next" not in log.read_text()
-    finally:
-        os.killpg(leader.pid, signal.SIGKILL) if leader.poll() is None else None
+    stopped_once_begun(text, sh, log)
+    assert "next" not in log.read_text()
 
 
 @pytest.mark.parametrize("text", ["sh {script}", "true && sh {script}; echo next", "sh {script} & wait; echo next"])

@@ -22,7 +22,7 @@ is the network, the connection breaks before."""
 
 
 class EngineWatch:
-    """`contact` is told why the engine does not answer, or "" when it does; `readers` are those of the host's tasks."""
+    """`contact` gets why the engine does not answer, or "" when it does; `readers` are those of the host's tasks."""
 
     def __init__(
         self,
