@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from textual.screen import Screen
 
 from distui.spec.yaml.problems import did_you_mean
 from distui.tui.frame.base import View
@@ -40,15 +41,19 @@ class AppCommands(Part):
         self._filtered("doctor", argument)
 
     def _filtered(self, name: ViewName, argument: str) -> None:
-        self.app.show_view(name)
+        """As its key does; with a text its list, whatever is open there."""
+        self.app.go_to_view(name)
         if argument:
-            self.app.call_after_refresh(partial(self._filter, argument.lstrip("/").strip()))
+            while len(self.app.screen_stack) > 1:
+                self.app.pop_screen()
+            listed = self.app.screen
+            listed.call_later(self._filter, listed, argument.lstrip("/").strip())  # it may have no rows yet
 
-    def _filter(self, text: str) -> None:
-        if isinstance(self.app.screen, View):
-            self.app.screen.filter_text = text
-            self.app.screen.filter_changed()
-            self.app.screen.refresh_bars()
+    def _filter(self, listed: Screen[Any], text: str) -> None:
+        if isinstance(listed, View):
+            listed.filter_text = text
+            listed.filter_changed()
+            listed.refresh_bars()
 
     def command_theme(self, argument: str) -> None:
         """`:theme NAME`."""

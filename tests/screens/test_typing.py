@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from fakes import screen_text, settle
+from fakes import FakeLive, press, screen_text, settle
 from textual.events import Key
+
+from distui.tui.frame.commands import CommandBar, run_command
 
 
 @pytest.mark.parametrize(
@@ -28,3 +30,27 @@ async def test_a_burst_of_keys_arrives_where_it_was_meant(open_app: Any, keys: t
             await settle(pilot)
         assert shown in screen_text(app)
         assert not app._notifications
+
+
+async def test_a_command_begun_while_a_screen_opens_is_typed_there(open_app: Any, live: FakeLive) -> None:
+    """Its rows are not there yet: a run is opened when its hosts have answered, whatever is pressed just then."""
+    async with open_app() as (app, pilot):
+        app.open_run(live)
+        app.action_command()
+        await settle(pilot)
+        await press(pilot, *"why")
+        assert app.screen.query_one(CommandBar).has_class("-open")
+        assert ":why" in "".join(screen_text(app).splitlines()[-2].split())
+
+
+@pytest.mark.parametrize(("typed", "shown"), [("runs", ""), ("runs /vit", "vit")])
+async def test_the_command_of_a_view_leads_from_what_is_open_there_to_its_list(
+    open_app: Any, live: FakeLive, typed: str, shown: str
+) -> None:
+    """As its key does; what is filtered is the list."""
+    async with open_app() as (app, pilot):
+        app.open_run(live)
+        await settle(pilot)
+        assert run_command(app.screen, typed) == ""
+        await settle(pilot)
+        assert app.screen.PLACE == "Runs" and app.screen.filter_text == shown
