@@ -15,13 +15,17 @@ _PULL = "check the registry's name and the host's way to it, or load the image t
 
 _CLASSES: tuple[tuple[str, str, str, str], ...] = (
     # First match wins: causes that hide inside another message come before it.
-    ("sudo_password", r"sudo: .*(password is required|terminal is required|askpass)",
+    ("sudo_password", r"sudo: .*(password is required|terminal is required|askpass)"
+     r"|sudo: interactive authentication is required",  # sudo-rs
      "sudo asks for a password", _SUDO),
-    ("sudo_denied", r"is not in the sudoers file|sudo: .*not allowed", "this login may not use sudo", _SUDO),
+    ("sudo_denied", r"is not in the sudoers file|sudo: .*not allowed|sorry, user \S+ (is not allowed|may not run)"
+     r"|sudo: i'm sorry .* i'm afraid i can't do that",  # sudo-rs
+     "this login may not use sudo", _SUDO),
     ("docker_permission", r"permission denied while trying to connect|dial unix \S+: connect: permission denied",
      "this login may not use the container engine",
      "`sudo usermod -aG docker USER` and log in again, or set `docker: sudo -n docker` for the host"),
     ("daemon_down", r"cannot connect to the docker daemon|is the docker daemon running|error during connect"
+     r"|failed to connect to the docker API at"  # since Docker 29
      r"|cannot connect to podman|connection refused.*docker\.sock",
      "the container engine's daemon does not run",
      "`sudo systemctl start docker` on the host; `journalctl -u docker` tells why it ended"),
@@ -34,6 +38,7 @@ _CLASSES: tuple[tuple[str, str, str, str], ...] = (
     ("disk_full", r"no space left on device", "the disk is full on the host",
      "`docker system prune` or free some space"),
     ("no_gpu_runtime", r"could not select device driver|unknown or invalid runtime name: nvidia"
+     r"|failed to discover GPU vendor from CDI"  # since Docker 29
      r"|unresolvable CDI devices|nvidia-container-runtime.*not found",
      "the engine has no NVIDIA runtime", "install nvidia-container-toolkit on the host and restart its engine"),
     ("gpu_missing", r"device error: .*unknown device|no such device: .*nvidia",
@@ -54,7 +59,8 @@ _CLASSES: tuple[tuple[str, str, str, str], ...] = (
      "the image is for another processor architecture", "build or pull it for this host's architecture"),
     ("image_auth", r"pull access denied|unauthorized|authentication required|denied: requested access|no basic auth",
      "the registry refuses this host", "`docker login` on the host, or check the image's name"),
-    ("image_missing", r"manifest unknown|manifest for .* not found|image not known|no such image",
+    ("image_missing", r"manifest unknown|manifest for .* not found|image not known|no such image"
+     r"|failed to resolve reference \S+ \S+: not found",
      "the image is not there", "pull or load it on the host, or set `pull: missing`"),
     ("image_pull_failed", r"error response from daemon: (get|head) \"?https?://|toomanyrequests|tls handshake"
      r"|i/o timeout|failed to pull|error pulling|initializing source|net/http: request canceled"

@@ -30,7 +30,22 @@ from distui.facts.values import Reply
         ("docker: invalid reference format: repository name must be lowercase.", 125, "bad_name"),
         ("unknown flag: --gpus", 125, "bad_arguments"),
         ("Error: No such container: abc", 1, "no_such_container"),
+        (
+            "failed to connect to the docker API at unix:///var/run/docker.sock; check if the path is correct and if "
+            "the daemon is running: dial unix /var/run/docker.sock: connect: no such file or directory",
+            1,
+            "daemon_down",
+        ),
+        (
+            'failed to resolve reference "docker.io/library/ubuntu:9": docker.io/library/ubuntu:9: not found',
+            1,
+            "image_missing",
+        ),
+        ("failed to discover GPU vendor from CDI: no known GPU vendor found", 125, "no_gpu_runtime"),
         ("sudo: a password is required", 1, "sudo_password"),
+        ("sudo: interactive authentication is required", 1, "sudo_password"),
+        ("sudo: I'm sorry u. I'm afraid I can't do that", 1, "sudo_denied"),
+        ("Sorry, user u is not allowed to execute '/usr/bin/docker ps' as root on h1.", 1, "sudo_denied"),
         ("sudo: ein Passwort wird benoetigt", 1, "unknown"),
         ("Cannot connect to Podman. Please verify your connection", 125, "daemon_down"),
         ("crun: executable file `x` not found in $PATH: No such file or directory", 127, "command_not_found"),

@@ -92,6 +92,13 @@ def test_exit_codes_decide_before_words() -> None:
     assert gpu.classify("", 0) is None
 
 
+def test_a_library_that_is_there_is_not_called_missing() -> None:
+    """Every failure to begin names NVML, not only that of a missing one."""
+    words = "Failed to initialize NVML: Unknown Error"
+    trouble = gpu.classify(words, 255)
+    assert trouble is not None and trouble.code == "nvidia_smi_failed" and words in trouble.message
+
+
 def test_processes_go_to_their_gpu() -> None:
     """By UUID; where the driver names none, to the only GPU there is."""
     one, two = table("GPU-a, 0, 1 W, L4, 1 MiB, 0 MiB, 0 %, x"), "GPU-b, 1, 1 W, L4, 1 MiB, 0 MiB, 0 %, y\n"

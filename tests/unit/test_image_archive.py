@@ -365,6 +365,7 @@ def test_a_layer_beyond_eight_gigabytes() -> None:
         ("reg:5000/app", "reg:5000/app:latest"),
         ("localhost/app:1", "localhost/app:1"),
         ("docker.io/library/app:1", "docker.io/library/app:1"),
+        ("docker.io/app", "docker.io/library/app:latest"),
     ],
 )
 def test_full_names(image: str, name: str) -> None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from distui.runs.verdict.evidence import Line
+from distui.runs.verdict.evidence import Line, lines_of
 from distui.runs.verdict.lines.by_then import said_by_then
+from distui.runs.verdict.lines.last_words import last_words
 from distui.runs.verdict.lines.plain import bare, heard, plain, without_own_ends
 from distui.runs.verdict.success import suspicious
 
@@ -67,6 +68,22 @@ IGNORED = [
     '  File "loader.py", line 9, in __del__',
     "AttributeError: 'NoneType' object has no attribute 'acquire'",
 ]
+
+
+@pytest.mark.parametrize(
+    "raised",
+    [
+        "torch.distributed.DistBackendError: NCCL error in: NCCLUtils.cpp:94, invalid usage (run with NCCL_DEBUG=WARN "
+        "for details), NCCL version 2.27.5",
+        "RuntimeWarning: overflow encountered in exp",
+    ],
+)
+def test_what_was_raised_is_the_headline_whatever_it_says(raised: str) -> None:
+    """NCCL's own words name WARN, and with `-W error` warnings are raised."""
+    words = last_words(lines_of(["Traceback (most recent call last):", '  File "a.py", line 1, in <module>', raised]))
+
+    assert words is not None
+    assert words.headline == raised
 
 
 def test_what_python_ignored_is_not_heard() -> None:

@@ -73,7 +73,7 @@ _FAILURES: tuple[tuple[str, tuple[int, ...], str, str, str], ...] = (
      "look at `lspci | grep -i nvidia` and `dmesg | grep -i nvrm`"),
     ("insufficient_permissions", (4,), "insufficient permissions", "this login may not use the GPUs",
      "give it access to /dev/nvidia* (group video or render)"),
-    ("driver_library_missing", (12,), "nvml", "the NVIDIA library libnvidia-ml.so is missing",
+    ("driver_library_missing", (12,), "couldn't find libnvidia-ml", "the NVIDIA library libnvidia-ml.so is missing",
      "install the driver's user-space libraries of the same version as the kernel module"),
 )  # fmt: skip
 

@@ -37,7 +37,10 @@ def tagged(image: str, facts: ImageFacts) -> str:
 def full_name(image: str) -> str:
     """A name with registry, folder and tag, as Docker completes it."""
     if not _has_registry(image):
-        image = f"docker.io/{'' if '/' in image else 'library/'}{image}"
+        image = f"docker.io/{image}"
+    registry, _, rest = image.partition("/")
+    if registry == "docker.io" and "/" not in rest:
+        image = f"docker.io/library/{rest}"
     return image if ":" in image.rpartition("/")[2] else f"{image}:latest"
 
 

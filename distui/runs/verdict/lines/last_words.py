@@ -362,11 +362,11 @@ def _names_error(texts: Sequence[str], i: int) -> bool:
     text = texts[i]
     if text[:1] in ("", " ", "\t"):
         return False
+    if _RAISED.match(text) or _closes_traceback(texts, i):
+        return True  # whatever it is called or says: `-W error` raises warnings, NCCL's errors name NCCL_DEBUG=WARN
     if WARNING.search(text):
         return "NCCL WARN" in text and cause_of([text]) is not None
-    if _RAISED.match(text) or severity(text) == "error" or _NATIVE.search(text) or cause_of([text]) is not None:
-        return True
-    return _closes_traceback(texts, i)
+    return severity(text) == "error" or bool(_NATIVE.search(text)) or cause_of([text]) is not None
 
 
 def _announces(texts: Sequence[str], i: int) -> bool:

@@ -45,8 +45,8 @@ RULES: tuple[tuple[str, Cause], ...] = (
     ),
     (
         r"no kernel image is available for execution on the device"
-        r"|CUDA error: (?:device kernel image is invalid|invalid device function)",
-        Cause("torch in the image was not built for this GPU", "use an image whose CUDA build knows this GPU"),
+        r"|(?:CUDA|HIP) error: (?:device kernel image is invalid|invalid device function)",
+        Cause("torch in the image was not built for this GPU", "use an image whose CUDA or ROCm build knows this GPU"),
     ),
     (
         r"device-side assert triggered",
@@ -103,7 +103,7 @@ RULES: tuple[tuple[str, Cause], ...] = (
         ),
     ),
     (
-        r"no CUDA-capable device|CUDA error: invalid device ordinal|No CUDA GPUs are available"
+        r"no (?:CUDA|ROCm)-capable device|(?:CUDA|HIP) error: invalid device ordinal|No (?:CUDA|HIP) GPUs are available"
         r"|Unable to locate sufficient \S+ gpus|You requested gpus: .* But your machine only has"
         r"|insufficient CUDA devices for DDP",
         Cause("the program sees fewer GPUs than it uses", "check `gpus_per_host:` and LOCAL_RANK"),

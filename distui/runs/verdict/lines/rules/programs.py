@@ -18,7 +18,10 @@ RULES: tuple[tuple[str, Cause], ...] = (
     ),
     (
         r"exec format error",
-        Cause("the image was built for another kind of CPU", "pull or build it for this host's architecture"),
+        Cause(
+            "what it starts was built for another kind of CPU, or is a script without a `#!` line",
+            "pull or build the image for this host's architecture; a script begins with `#!/bin/sh`",
+        ),
     ),
     (
         r"ImportError: .*cannot open shared object file",
