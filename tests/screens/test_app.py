@@ -498,3 +498,11 @@ async def test_a_screen_has_the_classes_of_its_size_before_it_is_styled(
         await settle(pilot)
         assert {"-w100", "-h45"} <= app.screen.classes
         assert app.screen.classes.isdisjoint({"-w80", "-h24"})
+
+
+@pytest.mark.parametrize("view", ["hosts", "jobs", "runs", "doctor"])
+async def test_a_filter_that_was_kept_stands_at_the_top(open_app: Any, view: str) -> None:
+    """Else a list without half of its rows looks like all there is."""
+    async with open_app(start=view) as (app, pilot):
+        await press(pilot, "slash", *"o1", "enter")
+        assert "/o1" in screen_text(app).splitlines()[2]

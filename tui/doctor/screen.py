@@ -142,6 +142,7 @@ class DoctorScreen(View):
             old = max(0.0, time.time() - self.taken)
             message = f"{clock(self.taken)}, {figures.ago(old)}"
             line.gap(2).put(message, palette.watch if old > FRESH_S else palette.muted)
+        super().after_crumbs(line, palette)
 
     def _ask(self) -> None:
         """What a probe does not tell: images, and who reaches whom."""

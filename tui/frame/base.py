@@ -97,7 +97,9 @@ class View(Screen[None]):
         return (self.VIEW.title(),)
 
     def after_crumbs(self, line: Line, palette: Palette) -> None:
-        """Words right after the crumbs, such as a run's state."""
+        """Words right after the crumbs, such as a run's state; here what the list is narrowed to."""
+        if self.filter_text.strip():
+            line.gap(2).put(f"/{self.filter_text}", palette.accent)
 
     def headline(self, line: Line, palette: Palette) -> None:
         """Paint the totals at the right of the crumbs."""

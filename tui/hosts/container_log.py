@@ -125,8 +125,7 @@ class ContainerLogScreen(View):
         """Its state when it was opened."""
         words, bad = host_containers.state_words(self.container)
         line.gap(2).put(words, palette.wrong if bad else palette.muted)
-        if self.filter_text:
-            line.gap(2).put(f"/{self.filter_text}", palette.accent)
+        super().after_crumbs(line, palette)
 
     def headline(self, line: Line, palette: Palette) -> None:
         """What it does, and how many lines."""

@@ -143,8 +143,7 @@ class HostDetailScreen(View):
         if self.orders.get(self.tab) or self.reverse:
             words = select.sort_words(self._order[0], self.reverse) if self._order[0] else "reversed"
             line.gap(2).put(words, palette.muted)
-        if self.filter_text:
-            line.gap(2).put(f"/{self.filter_text}", palette.accent)
+        super().after_crumbs(line, palette)
 
     def headline(self, line: Line, palette: Palette) -> None:
         """The tabs."""
