@@ -67,6 +67,31 @@ def repository(repo: Path, cache: Path, **options: str) -> Repository:
     return Repository(f"file://{repo}", cache, ENV, **options)
 
 
+@pytest.mark.parametrize("asked", [{"GIT_DEFAULT_HASH": "sha256"}, {"GIT_TRACE2": "1", "GIT_TRACE": "1"}])
+def test_what_the_login_asks_of_its_own_git_is_no_matter(repo: Path, tmp_path: Path, asked: dict[str, str]) -> None:
+    """Its new repositories are of another kind; its git tells of all that it does."""
+    there = Repository(f"file://{repo}", tmp_path / "cache", ENV | asked)
+    assert there.checkout("main", None).commit == git(repo, "rev-parse", "main")
+    with pytest.raises(CheckFailed, match=r"none: unable to connect"):
+        Repository("git://127.0.0.1:1/none", tmp_path / "cache", ENV | asked).checkout("main", None)
+
+
+@pytest.mark.parametrize(
+    "warning",
+    [
+        "Warning: Permanently added 'h' (ED25519) to the list of known hosts.",
+        "** WARNING: connection is not using a post-quantum key exchange algorithm.",
+    ],
+)
+def test_what_ssh_only_warns_of_is_not_the_reason(tmp_path: Path, warning: str) -> None:
+    ssh = tmp_path / "ssh"
+    ssh.write_text(f'#!/bin/sh\necho "{warning}" >&2\necho "git@h: Permission denied (publickey)." >&2\nexit 255\n')
+    ssh.chmod(0o700)
+    with pytest.raises(CheckFailed, match=r"ssh://git@h/x: git@h: Permission denied") as raised:
+        Repository("ssh://git@h/x", tmp_path / "cache", ENV | {"GIT_SSH_COMMAND": str(ssh)}).checkout("main", None)
+    assert "ssh key" in raised.value.hint
+
+
 def test_a_ref_is_one_commit(repo: Path, tmp_path: Path) -> None:
     """HEAD, branch, tag, whole commit and the beginning of one; the files as they were committed."""
     first, second = git(repo, "rev-parse", "v1.0^{commit}"), git(repo, "rev-parse", "main")

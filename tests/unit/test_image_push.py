@@ -311,6 +311,27 @@ async def test_a_host_that_takes_nothing(monkeypatch: pytest.MonkeyPatch) -> Non
     assert slow.named is None
 
 
+async def test_a_push_that_is_given_up_leaves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """While a host takes nothing and its buffer is full."""
+    stuck = asyncio.Event()
+
+    async def write(self: Channel, data: bytes) -> None:
+        stuck.set()
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(image_push, "BUFFERED", 1)
+    monkeypatch.setattr(Channel, "write", write)
+    others = asyncio.all_tasks()
+    pushing = asyncio.create_task(pushed(Machine("slow")))
+    async with asyncio.timeout(20):
+        await stuck.wait()
+        while not any("Queue.put" in repr(task) for task in asyncio.all_tasks()):  # noqa: ASYNC110  # no event tells
+            await asyncio.sleep(0)
+    pushing.cancel()
+    await asyncio.wait([pushing])
+    assert asyncio.all_tasks() == others
+
+
 @pytest.mark.parametrize("after", [0, 1_000_000])
 async def test_a_host_that_stalls_once_all_was_offered(monkeypatch: pytest.MonkeyPatch, after: int) -> None:
     """The rest of the image lies in its buffer, and nothing more is read for it: it fails alone, it does not hang."""

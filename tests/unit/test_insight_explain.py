@@ -737,6 +737,7 @@ def test_what_holds_a_data_loader_up() -> None:
     ("frames", "left"),
     [
         ((Frame(f"{PYTHON}/threading.py", 1583, "_shutdown"),), "a thread of its own"),
+        ((Frame("/opt/lib/python3.14t/threading.py", 1583, "_shutdown"),), "a thread of its own"),
         ((Frame(f"{PYTHON}/threading.py", 1119, "join"),
           Frame(f"{PYTHON}/concurrent/futures/thread.py", 31, "_python_exit")), "a thread of its own"),
         ((Frame(f"{PYTHON}/multiprocessing/process.py", 149, "join"),

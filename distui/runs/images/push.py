@@ -248,19 +248,21 @@ class _Lane:
         alone = len(lanes) == 1
         putting = asyncio.ensure_future(self._queue.put(piece))
         assert self._task is not None
-        while not putting.done() and not self._task.done():
-            await asyncio.wait((putting, self._task), timeout=1.0, return_when=asyncio.FIRST_COMPLETED)
-            starved = any(lane is not self and lane.open and lane._queue.empty() for lane in lanes)
-            waited = loop.time() - began
-            if not putting.done() and waited > STALLED:
-                self._stalled()
-                break
-            if starved and not alone and waited >= self._timeout:
-                self.say("aside", f"slower than the others: sent again afterwards, after {self.pushed.sent} bytes")
-                break
-            if putting.done() and starved:
-                self._timeout -= waited
-        putting.cancel()
+        try:
+            while not putting.done() and not self._task.done():
+                await asyncio.wait((putting, self._task), timeout=1.0, return_when=asyncio.FIRST_COMPLETED)
+                starved = any(lane is not self and lane.open and lane._queue.empty() for lane in lanes)
+                waited = loop.time() - began
+                if not putting.done() and waited > STALLED:
+                    self._stalled()
+                    break
+                if starved and not alone and waited >= self._timeout:
+                    self.say("aside", f"slower than the others: sent again afterwards, after {self.pushed.sent} bytes")
+                    break
+                if putting.done() and starved:
+                    self._timeout -= waited
+        finally:
+            putting.cancel()
         if not self.open:
             await self.abort()
 
@@ -271,15 +273,17 @@ class _Lane:
         putting = asyncio.ensure_future(self._queue.put(None))
         loop = asyncio.get_running_loop()
         before, since = self.pushed, loop.time()
-        while self.open:
-            await asyncio.wait((self._task,), timeout=1.0)
-            if self.pushed != before:
-                before, since = self.pushed, loop.time()
-            elif loop.time() - since > STALLED:
-                self._stalled()
-                await self.abort()
-        await asyncio.wait((self._task,))
-        putting.cancel()
+        try:
+            while self.open:
+                await asyncio.wait((self._task,), timeout=1.0)
+                if self.pushed != before:
+                    before, since = self.pushed, loop.time()
+                elif loop.time() - since > STALLED:
+                    self._stalled()
+                    await self.abort()
+            await asyncio.wait((self._task,))
+        finally:
+            putting.cancel()
 
     async def abort(self) -> None:
         """Stop loading; what the engine has got of an unfinished archive it throws away."""

@@ -30,20 +30,20 @@ _AT_ONCE = 4096
 """Bytes that a pipe which is ready takes without waiting."""
 _POINTERS = frozenset(
     {"GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY", "GIT_NAMESPACE", "GIT_CEILING_DIRECTORIES",
-     "GIT_COMMON_DIR", "GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_TRACE", "GIT_TRACE_CURL", "GIT_CURL_VERBOSE",
-     "GIT_TRACE_PACKET", "GIT_EXTERNAL_DIFF"}
+     "GIT_COMMON_DIR", "GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_CURL_VERBOSE", "GIT_EXTERNAL_DIFF"}
 )  # fmt: skip
 
 
 def remote_environment(environ: Mapping[str, str]) -> dict[str, str]:
     """For talking to a repository elsewhere: the caller's environment and their own config, since proxies and keys
-    are said there. Without what would point git elsewhere, and with no question asked.
+    are said there. Without what would point git elsewhere, or trace it among its errors, and with no question asked.
     """
-    kept = {k: v for k, v in environ.items() if k not in _POINTERS}
+    kept = {k: v for k, v in environ.items() if k not in _POINTERS and not k.startswith("GIT_TRACE")}
     asks_nothing = {"GIT_TERMINAL_PROMPT": "0", "GIT_ASKPASS": "true", "SSH_ASKPASS_REQUIRE": "never"}
     ssh = {} if "GIT_SSH_COMMAND" in kept else {"GIT_SSH_COMMAND": "ssh -o BatchMode=yes"}
     fixed = {"GIT_ALLOW_PROTOCOL": "file:git:http:https:ssh", "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"}
-    return {**kept, **asks_nothing, **ssh, **fixed, "GIT_NO_LAZY_FETCH": "1"}
+    ours = {"GIT_NO_LAZY_FETCH": "1", "GIT_DEFAULT_HASH": "sha1"}  # as nearly every repository has it
+    return {**kept, **asks_nothing, **ssh, **fixed, **ours}
 
 
 def objects_environment(environ: Mapping[str, str], folder: Path) -> dict[str, str]:

@@ -395,8 +395,9 @@ def _near(ref: str, refs: Mapping[str, str]) -> str:
 
 
 def _reason(said: str) -> str:
-    """git's own sentence."""
-    lines = [line.removeprefix("fatal: ").removeprefix("error: ") for line in said.splitlines() if line.strip()]
+    """git's own sentence, or ssh's, which may warn first."""
+    lines = [line for line in said.splitlines() if line.strip() and not line.lower().startswith(("warning: ", "** "))]
+    lines = [line.removeprefix("fatal: ").removeprefix("error: ") for line in lines]
     return readable(lines[0])[:300] if lines else "it said nothing"
 
 

@@ -13,7 +13,7 @@ from distui.runs.insight.seen.stalls import LOADER, hangs, moves, saves, stall_o
 from distui.runs.insight.seen.waits import STARTED, waits_of
 
 _TORCH = r"/torch/(distributed|nn|autograd|optim|utils|multiprocessing|_\w+)[/.]"
-_FOREIGN = regex(rf"(^<|/site-packages/|/dist-packages/|/lib/python3[.0-9]*/|/importlib/|distui_insight|{_TORCH})")
+_FOREIGN = regex(rf"(^<|/site-packages/|/dist-packages/|/lib/python3[.0-9t]*/|/importlib/|distui_insight|{_TORCH})")
 """Files that are not the user's own: installed packages, torch wherever it is, and Python itself."""
 
 
@@ -47,14 +47,14 @@ class Doing:
 
 
 _CUDA = regex(r"/torch/(cuda|xpu|accelerator)/")
-_LOOKS_UP = regex(r"/python3[.0-9]*/socket\.py$")
-_STARTS = regex(r"/python3[.0-9]*/(subprocess|multiprocessing/(popen_\w+|pool)|concurrent/futures/process)\.py$")
+_LOOKS_UP = regex(r"/python3[.0-9t]*/socket\.py$")
+_STARTS = regex(r"/python3[.0-9t]*/(subprocess|multiprocessing/(popen_\w+|pool)|concurrent/futures/process)\.py$")
 _THREAD, _PROCESS = "a thread of its own", "a process of its own"
 _ENDS = (
-    (regex(r"/python3[.0-9]*/threading\.py$"), "_shutdown", _THREAD),
-    (regex(r"/python3[.0-9]*/concurrent/futures/thread\.py$"), "_python_exit", _THREAD),
-    (regex(r"/python3[.0-9]*/concurrent/futures/process\.py$"), "_python_exit", _PROCESS),
-    (regex(r"/python3[.0-9]*/multiprocessing/util\.py$"), "_exit_function", _PROCESS),
+    (regex(r"/python3[.0-9t]*/threading\.py$"), "_shutdown", _THREAD),
+    (regex(r"/python3[.0-9t]*/concurrent/futures/thread\.py$"), "_python_exit", _THREAD),
+    (regex(r"/python3[.0-9t]*/concurrent/futures/process\.py$"), "_python_exit", _PROCESS),
+    (regex(r"/python3[.0-9t]*/multiprocessing/util\.py$"), "_exit_function", _PROCESS),
     (regex(r"/jax/_src/distributed\.py$"), "shutdown", "the other ranks in JAX's shutdown"),
 )
 """Where a program that has come to its end waits for what it has left running: file, function, what that is."""
