@@ -18,7 +18,6 @@ from hypothesis import strategies as st
 
 from distui.cli.actions import show, wait
 from distui.cli.printing.run_rows import row_json
-from distui.cluster.attach.places import RunLocation
 from distui.cluster.logs import from_files
 from distui.codec import write
 from distui.plan import serialize
@@ -198,9 +197,8 @@ def look(stored: StoredRun) -> None:
         state = apply(state, event)
         json.dumps(to_json(event, "r"), ensure_ascii=False).encode()
     evidence(plan_for("h0", "h1"), state, {}, "/l")
-    place = RunLocation("r", stored, ())
     json.dumps(row_json(stored_row(stored)), ensure_ascii=False).encode()
-    show.recorded_ranks(place)
+    show.read_record(stored)
     wait._all_running(stored)
     stored_progress(stored)
     stored_samples(stored)

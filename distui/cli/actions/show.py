@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, NamedTuple
 
 from distui.amounts import counted, moment
@@ -34,7 +33,8 @@ from distui.runs.report.run_words import attempt_words, took_words
 from distui.runs.report.text import evidence, last_lines
 from distui.runs.state.reducer import RankState, RunState, apply
 from distui.runs.store.masking import Mask, stored_secrets
-from distui.runs.store.recorded import Recorded, stored_events, stored_network, stored_progress
+from distui.runs.store.recorded import Recorded, stored_events, stored_progress
+from distui.runs.store.runs import StoredRun
 from distui.runs.store.why_records import WhyRecord, kept, record_json
 from distui.session import Connector
 from distui.spec.hosts.names import fold
@@ -50,6 +50,17 @@ class Asked(NamedTuple):
     """Where none of its tasks runs: the folder that tells how it ended."""
     silent: Collection[str] | None = None
     """Hosts that did not answer; None where none was asked."""
+
+
+@dataclass(slots=True)
+class Told:
+    """What the events recorded here tell of a run, gone through once: there may be hundreds of thousands."""
+
+    ranks: dict[int, ShownRank] = field(default_factory=dict)
+    used: NetworkUsed | None = None
+    """Which interfaces carried how much, as the newest attempt reported it last."""
+    left_out: int = 0
+    """Lines that are no events."""
 
 
 @frozen
@@ -84,20 +95,21 @@ def act(settings: Settings, out: Console, run: str, plan_too: bool, as_report: b
 def _of(settings: Settings, out: Console, place: places.RunLocation, *, plan_too: bool) -> int:
     run = place.run
     found, left, silent = wiring.run_async(_find(settings, out, place), limit=settings.timeout)
-    recorded = history.stored_row(place.stored) if place.stored is not None else None
+    stored = history.stored_row(place.stored) if place.stored is not None else None
     answered = {host.name for host in place.hosts if silent is not None and host.name not in silent}
-    known = recorded
+    known = stored
     if found is not None:
-        apart = history.where_apart(found, recorded, answered, silent or (), chosen=place.chosen)
-        known = history.found_row(found, recorded, apart)
+        apart = history.where_apart(found, stored, answered, silent or (), chosen=place.chosen)
+        known = history.found_row(found, stored, apart)
     if left is not None:
         row, *_ = history.with_launches([known] if known is not None else [], [left], {}, answered=())
-    elif found is None and recorded is None:
+    elif found is None and stored is None:
         raise places.not_found(settings.cluster, run, places.on_none(place))
     else:
         assert known is not None
         row = known if found is not None else _with_start(history.settled(known, answered, silent or ()), place, silent)
-    ranks = merged(found, place, silent) if left is None or found is not None else []
+    told = read_record(place.stored) if place.stored is not None else Told()
+    ranks = merged(told.ranks, found, place, silent) if left is None or found is not None else []
     if left is not None and left.record is not None:
         ranks = _as_ended(ranks, left.record.ranks)
     mask = _mask(settings, place)
@@ -105,7 +117,7 @@ def _of(settings: Settings, out: Console, place: places.RunLocation, *, plan_too
     progress = mask.event(stored_progress(place.stored)) if place.stored is not None else None
     ranks = [mask.event(rank) for rank in ranks]
     asked = mask.event(kept(place.stored)) if place.stored is not None else ()
-    used = mask.event(stored_network(place.stored)) if place.stored is not None else None
+    used = mask.event(told.used)
     if settings.json:
         tasks = [{k: v for k, v in asdict(r).items() if k != "name" or v} | {"id": r.id or None} for r in ranks]
         out.json(
@@ -123,7 +135,9 @@ def _of(settings: Settings, out: Console, place: places.RunLocation, *, plan_too
     _show(out, row, ranks, progress, used, asked)
     if plan_too and place.stored is not None:
         _show_plan(out, settings, place)
-    _tell_left_out(out, place)
+    if told.left_out and place.stored is not None:
+        where = place.stored.path / "events.ndjson"
+        out.warn(f"distui: {counted(told.left_out, 'line')} of {where} can't be read and are left out", "yellow")
     return 0
 
 
@@ -142,17 +156,6 @@ def _with_start(row: history.RunRow, place: places.RunLocation, silent: Collecti
         f"its launch was killed before its plan was recorded; {there}: `distui rm --purge {row.run}` removes it here"
     )
     return replace(row, warnings=(*row.warnings, words))
-
-
-def _tell_left_out(out: Console, place: places.RunLocation) -> None:
-    """Say how many lines of its record are no events."""
-    if place.stored is None:
-        return
-    recorded = Recorded(place.stored)
-    deque(recorded, maxlen=0)
-    if recorded.left_out:
-        where = place.stored.path / "events.ndjson"
-        out.warn(f"distui: {counted(recorded.left_out, 'line')} of {where} can't be read and are left out", "yellow")
 
 
 def _mask(settings: Settings, place: places.RunLocation) -> Mask:
@@ -200,9 +203,14 @@ async def _left(
     return next((one for one in launches if one.token == found.token and one.record is not None), None)
 
 
-def merged(found: FoundRun | None, place: places.RunLocation, silent: Collection[str] | None = None) -> list[ShownRank]:
+def merged(
+    recorded: Mapping[int, ShownRank],
+    found: FoundRun | None,
+    place: places.RunLocation,
+    silent: Collection[str] | None = None,
+) -> list[ShownRank]:
     """Every rank: from the record here, and over it what the hosts say now. `silent` are those that did not answer."""
-    rows = {r.rank: r for r in recorded_ranks(place)}
+    rows = dict(recorded)
     if silent is not None and place.stored is not None and not place.stored.is_followed:
         there = {rank for task in found.tasks for rank in task.labels.ranks} if found is not None else set()
         asked = {host.name for host in place.hosts}
@@ -238,15 +246,22 @@ def _now(row: ShownRank, asked: Collection[str], silent: Collection[str]) -> Sho
     return replace(row, state="removed", words=REMOVED)
 
 
-def recorded_ranks(place: places.RunLocation) -> list[ShownRank]:
-    """The ranks as the events recorded here left them."""
-    rows: dict[int, ShownRank] = {}
-    for event in stored_events(place.stored) if place.stored is not None else ():
+def read_record(stored: StoredRun) -> Told:
+    """The ranks and what else the events recorded here tell."""
+    told = Told()
+    events = Recorded(stored)
+    for event in events:
         if isinstance(event, RunOpened):
-            rows = {r: ShownRank(r, h, "waiting", name=event.names.get(r, "")) for r, h in event.ranks.items()}
+            names = event.names
+            told.ranks = {r: ShownRank(r, h, "waiting", name=names.get(r, "")) for r, h in event.ranks.items()}
+            told.used = None
         elif isinstance(event, RankChanged):
-            rows[event.rank] = _as_row(event, rows[event.rank].name if event.rank in rows else "")
-    return list(rows.values())
+            known = told.ranks.get(event.rank)
+            told.ranks[event.rank] = _as_row(event, known.name if known is not None else "")
+        elif isinstance(event, NetworkUsed):
+            told.used = event
+    told.left_out = events.left_out
+    return told
 
 
 def _as_row(event: RankChanged, name: str = "") -> ShownRank:
