@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fakes import FakeBackend, screen_text, settle
+from fakes import FakeBackend, FakeLive, screen_text, settle
 
 from distui.tui.dialogs.menu import MenuScreen
 from distui.tui.dialogs.text import TextScreen
@@ -175,3 +175,18 @@ async def test_while_something_is_typed_the_last_row_says_what_works_then(open_a
         await pilot.press("escape")
         await settle(pilot)
         assert "? help" in screen_text(app).splitlines()[-1]
+
+
+async def test_enter_in_the_menu_does_what_its_cursor_is_on(open_app: Any, live: FakeLive) -> None:
+    """Also where enter is the key of another action there: to the failure."""
+    async with open_app((120, 50)) as (app, pilot):
+        app.open_run(live)
+        await settle(pilot)
+        await pilot.press("x")
+        await pilot.pause()
+        rows = screen_text(app).splitlines()
+        assert len({row.find(name) for row in rows for name in ("next pane", "previous pane") if name in row}) == 1
+        app.screen.query_one(RowList).go("metrics")
+        await pilot.press("enter")
+        await settle(pilot)
+        assert app.screen.PLACE == "Metrics"

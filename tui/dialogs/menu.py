@@ -14,6 +14,7 @@ from distui.tui.dialogs.keys import DialogKeys, Keys
 from distui.tui.dialogs.over import Over
 from distui.tui.frame.base import HEIGHTS, View
 from distui.tui.frame.context import app_of, palette_of
+from distui.tui.frame.help import reachable
 from distui.tui.frame.keys import actions_here, keys_of
 from distui.tui.paint.paint import Line
 from distui.tui.widgets.rows import RowList
@@ -39,9 +40,11 @@ class MenuScreen(Over[str]):
 
     def __init__(self, behind: View, keymap: Mapping[str, str]) -> None:
         super().__init__()
-        offered = [a for a in actions_here(behind) if a.group in _GROUPS and a.keys and behind.offers(a)]
+        here = reachable(actions_here(behind), keymap)
+        offered = [a for a in here if a.group in _GROUPS and a.keys and behind.offers(a)]
         self.actions = {a.id: a for a in sorted(offered, key=lambda a: a.changes)}
         self.keymap = keymap
+        self._titles_at = 4 + max([6, *(len(keys_of(a, keymap)[0]) for a in offered)])
 
     def compose(self) -> ComposeResult:
         """See textual."""
@@ -61,7 +64,7 @@ class MenuScreen(Over[str]):
         keys = keys_of(action, self.keymap)
         line = Line().gap(1)
         line.put(f" {keys[0]} ", palette.chip) if action.changes else line.gap(1).put(keys[0], palette.key)
-        line.to(10).put(action.title, palette.bold if here else palette.text, width=18).gap(2)
+        line.to(self._titles_at).put(action.title, palette.bold if here else palette.text, width=18).gap(2)
         return line.put((action.help or "").rstrip("."), palette.muted).cut(width - 1)
 
     def on_row_list_chosen(self, event: RowList.Chosen) -> None:
@@ -69,7 +72,9 @@ class MenuScreen(Over[str]):
         self.dismiss(event.key)
 
     def on_key(self, event: Key) -> None:
-        """An action's own key does it, too."""
+        """An action's own key does it, too, but for those that the list has for itself: enter is for its row."""
+        if any(event.key in own.keys for own in RowList.ACTIONS):
+            return
         for action in self.actions.values():
             keys = self.keymap[action.id].split(",") if action.id in self.keymap else action.keys
             if event.key in keys or event.character in keys:
