@@ -6,6 +6,7 @@ import asyncio
 import gc
 import inspect
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -256,6 +257,17 @@ async def test_leaving_waits_for_what_is_being_started(open_app: Any, live: Fake
         await until(pilot, lambda: "leaves when" not in screen_text(app))
         await press(pilot, "q", "right", "enter")
         await live.feed(*output[3:])
+        await left(app)
+
+
+async def test_leaving_does_not_wait_for_a_run_that_is_only_met(open_app: Any, live: FakeLive) -> None:
+    """One that was attached to has begun long ago, also where a host of it has not answered yet."""
+    first, *_ = launching(live.plan, 1.0)
+    await live.feed(replace(first, adopted=True))
+    async with open_app() as (app, pilot):
+        await press(pilot, "q")
+        assert "is waited for" not in screen_text(app)
+        await press(pilot, "right", "enter")
         await left(app)
 
 

@@ -33,7 +33,7 @@ class QuitScreen(Dialog):
 def _words(
     living: Mapping[str, LiveRun], *, readonly: bool, stop_on_exit: bool, leaving: Leaving | None
 ) -> Iterator[str]:
-    starting = any(live.state.summary == "launching" for live in living.values())
+    starting = any(live.state.begins for live in living.values())
     if leaving is not None:
         yield "Leave now: a start that has not begun is given up, one under way is finished first."
     elif not stop_on_exit:

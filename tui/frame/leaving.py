@@ -23,7 +23,7 @@ class Leaving:
         return [live for live in self.runs.values() if self._waits(live)]
 
     def _waits(self, live: LiveRun) -> bool:
-        return live.state.ended is None and (self.stop or live.state.summary == "launching")
+        return live.state.ended is None and (self.stop or live.state.begins)
 
     def words(self) -> str:
         """`starting llm-7f3 on 2 hosts: pull; leaves when it runs`."""

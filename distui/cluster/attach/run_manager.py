@@ -124,7 +124,7 @@ class RunManager:
     async def __aexit__(self, *exc: object) -> None:
         for run in self.runs.values():
             if run.state.ended is None:
-                if self.stop_on_exit or run.state.summary == "launching":
+                if self.stop_on_exit or run.state.begins:
                     self.say(_waited_for(run, stop_on_exit=self.stop_on_exit))
                 run.request_stop("user") if self.stop_on_exit else run.request_detach()
         await asyncio.gather(*self._pumps, return_exceptions=True)

@@ -180,6 +180,13 @@ class RunState:
             return "running"
         return "launching"
 
+    @property
+    def begins(self) -> bool:
+        """Whether it is being started here, for which who leaves waits: not where it was met on its hosts, or another
+        distui starts it.
+        """
+        return self.summary == "launching" and not (self.adopted or self.beside)
+
 
 def apply(state: RunState, event: Event) -> RunState:
     """The state after `event`. Pure; unknown ranks and hosts are taken in as they come."""
