@@ -64,10 +64,11 @@ def of_uses(before: Iterable[Use], now: Iterable[Use], at: float) -> Iterator[No
     """Tasks that came and went."""
     known, found = ({(u.run, u.task): u for u in uses} for uses in (before, now))
     for key in found.keys() - known.keys():
-        yield Note(found[key].started or at, "info", f"{_task(found[key])} runs here")
+        yield Note(found[key].started or at, "info", f"runs here: {_task(found[key])}")
     for key in known.keys() - found.keys():
-        yield Note(at, "info", f"{_task(known[key])} is gone")
+        yield Note(at, "info", f"gone: {_task(known[key])}")
 
 
 def _task(use: Use) -> str:
-    return f"{use.run} task {use.task}" + (f" ({named_ranks(use.ranks)})" if use.ranks else "")
+    ranks = f" ({named_ranks(use.ranks)})" if use.ranks else ""
+    return f"task {use.task}{ranks} of {use.run}"  # its name may be longer than a row

@@ -476,8 +476,8 @@ def test_what_happened_is_noted_once_with_its_time() -> None:
         (7.0, "good", "GPU 0 at 70 °C, below 80 °C again"),
         (9.0, "wrong", "no answer for 15 s"),
         (11.0, "good", "the connection is back"),
-        (12.0, "info", "a task 2 (ranks 4-5) runs here"),
-        (13.0, "info", "a task 2 (ranks 4-5) is gone"),
+        (12.0, "info", "runs here: task 2 (ranks 4-5) of a"),
+        (13.0, "info", "gone: task 2 (ranks 4-5) of a"),
         (14.0, "wrong", "it was started again since the last probe"),
     ]
 
