@@ -17,8 +17,10 @@ from distui.errors import HostCommandError
 from distui.facts.host import GpuProcess, Gpus
 from distui.monitor.containers import HostContainer
 from distui.monitor.figures import HostNews
+from distui.monitor.processes import SeenProcess
 from distui.plan.labels import TaskLabels
 from distui.tui.dialogs.text import TextScreen
+from distui.tui.frame.base import View
 from distui.tui.hosts import detail as host_detail
 from distui.tui.hosts.acts import HostActs
 from distui.tui.hosts.container_log import KEPT, ContainerLogScreen
@@ -591,3 +593,25 @@ async def test_graphs_large_and_none(open_app: Any, backend: FakeBackend) -> Non
             text = screen_text(app)
             shown.append(("utilisation" in text, "8 of 8 InfiniBand" in text))
         assert shown == [(True, False), (False, True), (True, True)]
+
+
+@pytest.mark.parametrize("elsewhere", ["3", "slash"])
+async def test_whether_a_process_is_ended_is_not_asked_elsewhere(
+    open_app: Any, backend: FakeBackend, monkeypatch: pytest.MonkeyPatch, elsewhere: str
+) -> None:
+    """The host answers when one has gone on, or types: the next keys would answer the question."""
+    answers, look = asyncio.Event(), backend.process
+
+    async def late(host: str, pid: int) -> SeenProcess:
+        await answers.wait()
+        return await look(host, pid)
+
+    monkeypatch.setattr(backend, "process", late)
+    async with open_app((120, 40)) as (app, pilot):
+        screen = await opened(app, pilot, backend)
+        await on_tab(pilot, screen, "procs")
+        await pilot.press("j", "K", elsewhere)
+        await settle(pilot)
+        answers.set()
+        await said(pilot, "process 4001 on node02 is left alone: K asks again")
+        assert isinstance(app.screen, View)

@@ -14,7 +14,10 @@ from distui.tui.hosts.tabs import Process, use_at
 
 async def kill(view: View, host: HostBoard, found: Process) -> None:
     """Look what the process is now, ask, signal it, and say what became of it."""
+    typed = view.typed
     seen = await view.backend.process(host.name, found.process.pid)
+    if not view.may_ask(f"process {seen.pid} on {seen.host} is left alone: K asks again", typed):
+        return
     signals = (("cancel", "Cancel"), ("term", "SIGTERM"), ("kill", "SIGKILL"))
     asked = Dialog(f"End process {seen.pid} on {seen.host}?", tuple(_lines(host, found, seen)), signals)
     answer = await view.app.push_screen_wait(asked)
