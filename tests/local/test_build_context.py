@@ -40,6 +40,10 @@ from distui.spec.job.job import Build, Job
         (["a/../b"], ["b"], ["a"]),
         (["**"], ["a", "a/b"], []),
         (["**", "!src"], ["a"], ["src/main.py"]),
+        (["**.log"], ["a.log", "sub/a.log", ".log"], ["a.log.gz"]),
+        (["src/**.py"], ["src/.py", "src/sub/.py"], ["src/a.py", "src/sub/a.py"]),
+        (["**a*"], ["a1", "sub/a1"], ["ba1", "sub/ba1"]),
+        (["a**"], ["a", "ab", "ab/c"], ["b"]),
         (["docs/**/x"], ["docs/x", "docs/a/x", "docs/a/b/x"], ["x"]),
         (["a.b"], ["a.b"], ["axb"]),
         (["*a*b*c*"], ["a1b2c3", "abc/below"], ["a1b2", "sub/abc"]),
@@ -60,7 +64,7 @@ def test_what_is_no_pattern(wrong: str) -> None:
         DockerIgnore([wrong])
 
 
-@pytest.mark.parametrize("line", ["*a" * 20 + "*b", "**a" * 20 + "**b", "*[^/b]" * 20 + "*b", "*?" * 20 + "*b"])
+@pytest.mark.parametrize("line", ["*a" * 20 + "*b", "***a" * 20 + "***b", "*[^/b]" * 20 + "*b", "*?" * 20 + "*b"])
 def test_a_pattern_that_would_take_for_ever_is_refused(folder: Path, line: str) -> None:
     """It may come with a cloned repository."""
     (folder / ".dockerignore").write_text(f"{line}\n")

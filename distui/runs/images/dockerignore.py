@@ -59,12 +59,8 @@ def _regex(pattern: str) -> str:
     while at < len(pattern):
         char = pattern[at]
         if pattern.startswith("**", at):
-            at += 2
-            if pattern.startswith("/", at):
-                at += 1
-                made += "(.*/)?"
-            else:
-                made += ".*"
+            at += 2 + pattern.startswith("/", at + 2)
+            made += ".*" if at == len(pattern) or _is_suffix(pattern, at) else "(.*/)?"
             continue
         at += 1
         if char in "*?":
@@ -78,6 +74,11 @@ def _regex(pattern: str) -> str:
         else:
             made += re.escape(char)
     return made
+
+
+def _is_suffix(pattern: str, at: int) -> bool:
+    """Whether all behind a `**` that is no folder's is plain: such names end so. Else it stands for whole folders."""
+    return at == 2 and not any(char in pattern[at:] for char in "*?[]\\")
 
 
 def _class_end(pattern: str, at: int) -> int:
