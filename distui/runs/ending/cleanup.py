@@ -157,7 +157,7 @@ async def roll_back(attempt: Attempt) -> tuple[str, ...]:
     if not hosts:
         return ()
     await attempt.emit(PhaseBegun(attempt.clock(), "cleanup", "undoing the start"))
-    await asyncio.gather(*(_kill_found(h) for h in hosts), return_exceptions=True)
+    await asyncio.gather(*(kill_found(h) for h in hosts), return_exceptions=True)
     if attempt.recorded is not None:
         await others_done(attempt)
     if len(hosts) == len(attempt.hosts):  # else no rank of ours was started, and the file is another launch's
@@ -165,7 +165,7 @@ async def roll_back(attempt: Attempt) -> tuple[str, ...]:
     return await _on_all(hosts, keep=frozenset())
 
 
-async def _kill_found(host: HostRun) -> None:
+async def kill_found(host: HostRun) -> None:
     """Stop what is there. A host that was waited for in vain is not waited for again when it is cleaned up."""
     try:
         found = {task.labels.task for task in await host.found()}

@@ -28,7 +28,7 @@ from distui.runs.attempt.steps import (
     sentence,
     together,
 )
-from distui.runs.ending.cleanup import may_still_have, roll_back
+from distui.runs.ending.cleanup import kill_found, may_still_have, roll_back
 from distui.runs.ending.conclude import conclude
 from distui.runs.ending.finish import refused
 from distui.runs.ending.visits import carry_marks
@@ -280,7 +280,7 @@ async def _start(attempt: Attempt) -> None:
             if isinstance(result, BaseException):
                 raise result
 
-    said = asyncio.create_task(_say_who_holds_a_stop_up(attempt, going))
+    said = asyncio.create_task(_stop_started(attempt, going))
     try:
         results = await finished(each(attempt.hosts.values(), start))
     finally:
@@ -290,8 +290,10 @@ async def _start(attempt: Attempt) -> None:
     raise_errors(results, ExitCode.LAUNCH_FAILED)
 
 
-async def _say_who_holds_a_stop_up(attempt: Attempt, going: Collection[str]) -> None:
-    """Once a stop is asked for while tasks start, name the hosts that are still `going` a while later."""
+async def _stop_started(attempt: Attempt, going: Collection[str]) -> None:
+    """Once a stop is asked for while tasks start: where hosts are still `going` a while later, name them, and stop what
+    runs on the others. Whatever that does not reach is for who undoes the start.
+    """
     requests = attempt.run.requests
     while requests.stop is None:
         await requests.next()
@@ -299,7 +301,8 @@ async def _say_who_holds_a_stop_up(attempt: Attempt, going: Collection[str]) -> 
     if going:
         its = "its engine has" if len(going) == 1 else "their engines have"
         words = f"{its} not answered a start that has begun, for which a stop waits (up to {duration(START_TIMEOUT)})"
-        await attempt.notice("warning", f"{fold_sorted(going)}: {words}; ranks that run are stopped then")
+        await attempt.notice("warning", f"{fold_sorted(going)}: {words}; ranks of other hosts are stopped now")
+        await each([host for host in attempt.hosts.values() if host.host not in going], kill_found)
 
 
 async def _start_task(attempt: Attempt, host: HostRun, task: Task) -> None:
