@@ -329,6 +329,8 @@ def test_a_working_directory_that_is_not_there_is_the_cause() -> None:
         "tensorflow.python.framework.errors_impl.AbortedError: {{function_node f}} Cleanup 0",
         "ORTE has lost communication with a remote daemon.",
         "PMIX ERROR: LOST_CONNECTION in file server/pmix_server.c at line 123",
+        "ABORTED: /job:jax_worker/replica:0/task:1 unexpectedly tried to connect with a different incarnation. It has",
+        "UNAVAILABLE: Failed to send RPC to coordination service. Either the leader task was preempted/died/restarted",
     ],
 )
 def test_what_only_tells_of_another_rank_is_secondary(line: str) -> None:

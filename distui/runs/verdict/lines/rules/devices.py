@@ -60,6 +60,14 @@ RULES: tuple[tuple[str, Cause], ...] = (
         Cause("the GPU is broken or lost", "`dmesg -T | grep -i xid` there; leave this host out until it is reset"),
     ),
     (
+        r"Invalid access of peer GPU memory over nvlink",
+        Cause(
+            "the memory of another GPU is not there any more: its rank had ended, or an NVLink or GPU is broken",
+            "look at what the other ranks said last; `dmesg -T | grep -i xid` there tells of a broken one",
+            unclear=True,
+        ),
+    ),
+    (
         r"an illegal memory access was encountered"
         r"|(?:CUDA error: |Cuda failure (?:\d+ )?')(?:unspecified launch failure|misaligned address"
         r"|an illegal instruction was encountered|invalid program counter|hardware stack error)",

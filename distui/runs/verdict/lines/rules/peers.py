@@ -147,6 +147,7 @@ RULES: tuple[tuple[str, Cause], ...] = (
         r"|MPI_ERR_PROC_FAILED|Communication error with rank \d+|actor died unexpectedly"
         r"|(eof|end of file|pipe closed|connection refused) \(this error originated at tensorpipe/"
         r"|expects a different device incarnation|incarnation doesn't match"
+        r"|tried to connect with a different incarnation|Failed to send RPC to coordination service"  # JAX
         r"|Horovod has been shut down|most likely indicates that another task died|tasks are unhealthy",
         Cause("a peer went away", OTHERS, secondary=True, network=True),
     ),
