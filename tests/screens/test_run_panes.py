@@ -164,6 +164,20 @@ async def test_larger_and_smaller(open_app: Any, live: FakeLive) -> None:
     assert seen == [(1, False), (1, True), (1, True), (1, False), (2, False), (4, False), (4, False)]
 
 
+@pytest.mark.parametrize("key", ["M", "f"])
+async def test_the_log_has_the_keys_where_the_list_of_ranks_has_no_room(
+    open_app: Any, live: FakeLive, key: str
+) -> None:
+    """Also when one comes back from the merged log, or from the zoom."""
+    say(live, 0, *map(str, range(60)))
+    await live.feed(*launching(live.plan, time.time() - 60))
+    async with open_app((80, 24)) as (_, pilot):
+        screen = await opened(pilot, live)
+        await pilot.press(key, key, "k")
+        await settled(pilot)
+        assert not screen.panes.active.follow
+
+
 async def test_titles_say_when_a_rank_has_ended(open_app: Any, live: FakeLive) -> None:
     """Also when its log had been read to the end before."""
     train(live)
@@ -204,6 +218,21 @@ async def test_search_and_filter(open_app: Any, live: FakeLive) -> None:
         await pilot.press("slash", *"no such text", "enter")
         await settled(pilot)
         assert pane.rows == 102
+
+
+async def test_a_search_ends_in_every_pane(open_app: Any, live: FakeLive) -> None:
+    """esc in another pane than the one in which it was begun."""
+    train(live)
+    await live.feed(*launching(live.plan, time.time() - 60))
+    async with open_app((200, 50)) as (_, pilot):
+        screen = await opened(pilot, live)
+        screen.search.command_search("step")
+        await pilot.press("tab", "tab")
+        assert screen.panes.active is screen.panes.grid.merged
+        await pilot.press("escape")
+        await settled(pilot)
+        assert screen.search.text == ""
+        assert [pane.pattern for pane in (*screen.panes.grid.logs, *screen.panes.merged) if pane.pattern] == []
 
 
 @pytest.mark.parametrize(("typed", "marked"), [("(a+)+$", 0), ("(?L)needle", 6), ("näh", 3)])

@@ -97,11 +97,11 @@ class LogSearch(Part):
         self.panes.changed()
 
     def set_search(self, text: str) -> None:
-        """Mark what matches in the active pane."""
-        self.text = text
-        pane = self.panes.active
-        if isinstance(pane, LogPane | MergedPane):
-            pane.pattern = pattern_of(text) if text else None
+        """Mark what matches, in every pane: `n` goes on in whichever is the active one."""
+        self.text, pattern = text, pattern_of(text) if text else None
+        panes: list[LogPane | MergedPane] = [*self.panes.grid.logs, *self.panes.merged]
+        for pane in panes:
+            pane.pattern = pattern
             pane.repaint()
 
     def set_only(self, text: str) -> None:

@@ -110,8 +110,8 @@ class Panes:
         self.changed()
 
     def focus_list(self) -> None:
-        """Give the keys to the rank list, or to the pane where there is none."""
-        (self.ranks.list if self.ranks.display else self.active).focus()
+        """Give the keys to the rank list, or to the pane where that has no room."""
+        (self.ranks.list if self.view.query_one("#side").display else self.active).focus()
 
     def turn_merged(self) -> None:
         """The merged log with the screen to itself, and back."""
