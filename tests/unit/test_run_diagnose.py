@@ -178,6 +178,7 @@ def test_exit_in_words(code: int | None, oom: bool, words: str) -> None:
         ("OSError: [Errno 8] Exec format error: './prepare.sh'", "a script without a `#!` line"),
         ("RuntimeError: HIP error: invalid device function", "not built for this GPU"),
         ("RuntimeError: No HIP GPUs are available", "fewer GPUs"),
+        ("Memory access fault by GPU node-2 (Agent handle: 0x56) on address 0x7f. Reason: Page not", "kernel crashed"),
         ("RuntimeError: Triton Error [CUDA]: out of memory", "GPU ran out"),
         ("CudaAPIError: [2] Call to cuMemAlloc results in CUDA_ERROR_OUT_OF_MEMORY", "GPU ran out"),
         ("RuntimeError: PytorchStreamReader failed reading zip archive: failed finding central directory", "damaged"),
@@ -307,6 +308,12 @@ def test_a_working_directory_that_is_not_there_is_the_cause() -> None:
     cause = cause_of(["sh: 17: cd: can't cd to /data/mnist", "distui: cannot enter /data/mnist"])
 
     assert cause is not None and cause.text == "its working directory is not on its host, or closed to the login"
+
+
+@pytest.mark.parametrize("gpu, tool", [("CUDA", "CUDA_LAUNCH_BLOCKING"), ("HIP", "AMD_SERIALIZE_KERNEL")])
+def test_a_kernel_is_looked_for_by_its_own_makers_means(gpu: str, tool: str) -> None:
+    cause = cause_of([f"torch.AcceleratorError: {gpu} error: an illegal memory access was encountered"])
+    assert cause is not None and tool in cause.hint
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 """What the usual last words of torch, NCCL, gloo, TensorFlow, Python and Docker mean, in plain words.
 
-The patterns are those programs' own messages, over the versions that are in use (torch 1.10 to 2.9). The order counts:
+The patterns are those programs' own messages, over the versions that are in use (torch 1.10 to 2.13). The order counts:
 of two rules that fit one line the first is taken, so what is more exact stands before what is more general.
 """
 

@@ -68,6 +68,10 @@ RULES: tuple[tuple[str, Cause], ...] = (
         ),
     ),
     (
+        r"Memory access fault by GPU node|HIP error: (?:an illegal memory access|unspecified launch failure)",
+        Cause("a GPU kernel crashed", "AMD_SERIALIZE_KERNEL=3 in `env:` shows which; see `dmesg -T | grep -i amdgpu`"),
+    ),
+    (
         r"an illegal memory access was encountered"
         r"|(?:CUDA error: |Cuda failure (?:\d+ )?')(?:unspecified launch failure|misaligned address"
         r"|an illegal instruction was encountered|invalid program counter|hardware stack error)",
