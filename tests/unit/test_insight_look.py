@@ -87,6 +87,23 @@ async def test_stacks_are_added_to_what_was_seen(monkeypatch: pytest.MonkeyPatch
     assert [seen.process for seen in found.ranks] == [replace(before, stacks=STACKS)]
 
 
+@pytest.mark.parametrize("later", [HostAnswer("h1", why_not="timed out", late=True), HostAnswer("h1", at=NOW)])
+async def test_ranks_that_a_rank_of_the_run_has_started_stay_as_they_were_seen(
+    monkeypatch: pytest.MonkeyPatch, later: HostAnswer
+) -> None:
+    """Who does not answer the second time tells no longer that there are several."""
+    several = tuple(replace(process(group(60)), pid=1 + n, torch_rank=n, world=2) for n in range(2))
+    answers = iter([HostAnswer("h1", {0: several}, at=NOW), later])
+
+    async def answer(*_: object, **__: object) -> dict[str, HostAnswer]:
+        return {"h1": next(answers)}
+
+    monkeypatch.setattr(looks, "ask_hosts", answer)
+    found = await looks.look(looks.Asked([], [TaskRanks(0, "h1", (0,))], {0: "x"}))
+    assert [seen.process for seen in found.ranks] == [*several]
+    assert [seen.late for seen in found.ranks] == [later.late] * 2
+
+
 @pytest.mark.parametrize(
     ("states", "kind"),
     [("tt", "hang"), ("tS", "moving"), ("tR", "moving"), ("S", "moving"), ("t+", "moving")],
