@@ -79,6 +79,10 @@ def test_exit_in_words(code: int | None, oom: bool, words: str) -> None:
         ("# There is insufficient memory for the Java Runtime Environment to continue.", "the host's memory"),
         ("bash: fork: Cannot allocate memory", "the host's memory"),
         ("bash: fork: retry: Resource temporarily unavailable", "no more threads or processes"),
+        ("  what():  Resource temporarily unavailable", "no more threads or processes"),
+        ("/usr/bin/python3: No module named pkg.trian", "`-m` names is not there"),
+        ("EOFError: EOF when reading a line", "asked for input"),
+        ("[rank0]: RuntimeError: Parent directory /out does not exist.", "a folder that it writes to is not there"),
         ("java.lang.OutOfMemoryError: unable to create native thread: possibly out of memory", "no more threads"),
         ('Exception in thread "main" java.lang.OutOfMemoryError: Java heap space', "the heap that its"),
         ("FATAL ERROR: Reached heap limit Allocation failed - JavaScript heap out of memory", "the heap that its"),
@@ -233,6 +237,7 @@ def test_exit_in_words(code: int | None, oom: bool, words: str) -> None:
         ),
         ("torch.distributed.DistStoreError: wait timeout after 300000ms, keys: /default_pg/0//cpu//0/1", "rendezvous"),
         ("RuntimeError: connect() timed out. Original timeout was 60000 ms.", "rendezvous"),
+        ("RPC: /xla.coordination.CoordinationService/RegisterTask", "rendezvous"),
         ("socket.gaierror: [Errno -2] Name or service not known", "can't be resolved"),
         (
             "}) with an unsupported type (<class 'tensorflow.python.distribute.values.PerReplica'>) to a Tensor.",

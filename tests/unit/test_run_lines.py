@@ -117,6 +117,13 @@ def test_excerpt_is_the_last_full_lines() -> None:
     assert excerpt(["a", "", "b" * 400, "c"], limit=2) == ("b" * 300, "c")
 
 
+@pytest.mark.parametrize("frame", ["    @     0x7fb1fce08634  absl::LogMessage::Flush()", "[rank3]: frame #7: foo()"])
+def test_excerpt_has_the_error_not_the_frames_below_it(frame: str) -> None:
+    """A stack of compiled code is long; alone it is better than nothing."""
+    assert excerpt(["F1 client.h:80] DEADLINE_EXCEEDED", *[frame] * 9]) == ("F1 client.h:80] DEADLINE_EXCEEDED",)
+    assert excerpt([frame]) == (frame,)
+
+
 def test_last_segment_of_nothing() -> None:
     """An empty line stays empty."""
     assert last_segment("") == ""

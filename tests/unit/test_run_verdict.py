@@ -370,6 +370,24 @@ def test_a_rank_that_raised_and_hung_until_our_stop_failed_by_itself(code: int) 
     assert failure(found) == (0, f"raised an error, and had not ended when stopped (exit {code})")
 
 
+def test_what_a_stop_long_after_an_error_brought_about_is_not_the_failure() -> None:
+    """An mpirun whose rank had raised waits for ever; its words and its status of the stop say nothing of the error."""
+    late = (Line(70.1, "ORTE has lost communication with a remote daemon."), Line(70.2, "Connection to h2 closed."))
+    raised = task(0, ended(70.4, 205, signalled=True), *said(10.0, LOSS), *late)
+    found = verdict(raised, task(1, ended(70.1, 143, signalled=True)), stop=Stop(70.0, "timeout", exit=124))
+    assert failure(found) == (0, "raised an error, and had not ended when stopped (exit 205)")
+    assert found.failure is not None
+    assert found.failure.excerpt[-1] == LOSS
+
+
+def test_a_child_that_the_kernel_killed_for_lack_of_memory_is_no_guess() -> None:
+    """Its parent only sees SIGKILL; the engine knows that its container had no more memory."""
+    child = "subprocess.CalledProcessError: Command 'python3 tokenize.py' died with <Signals.SIGKILL: 9>."
+    found = verdict(task(0, ended(9.0, 1, oom=True), *said(8.9, child)))
+    assert found.failure is not None
+    assert (found.failure.cause, "`--memory`" in found.failure.hint) == ("it used more memory than it may", True)
+
+
 def test_what_our_own_stop_caused_is_never_the_cause() -> None:
     """A peer that we stopped closed the connection; what is said of that after the stop blames nobody."""
     found = verdict(

@@ -198,7 +198,12 @@ def _plain(text: str) -> str:
     return _CONTROL.sub("\ufffd", _ESCAPES.sub("", text))
 
 
+_FRAME = regex(r"(?:\[rank\d{1,9}\]: ?)?(?:\s*@ +0x[0-9a-f]|frame #\d)")
+
+
 def excerpt(lines: Iterable[str], limit: int = 8) -> tuple[str, ...]:
-    """The last non-empty lines, shortened to 300 characters each: what a failure report shows."""
+    """The last non-empty lines, shortened to 300 characters each: what a failure report shows. Frames of compiled code
+    below an error are left out: what it says is above them.
+    """
     shown = [safe(line)[:300] for line in lines if line.strip()]
-    return tuple(shown[-limit:])
+    return tuple(([line for line in shown if not _FRAME.match(line)] or shown)[-limit:])

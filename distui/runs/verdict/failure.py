@@ -9,11 +9,12 @@ from distui.regex import regex
 from distui.runs.lines.events import Failure
 from distui.runs.lines.severity import severity
 from distui.runs.lines.text import excerpt
-from distui.runs.verdict.ends.parts import CRASHES, Part
+from distui.runs.verdict.ends.parts import CRASHES, HANDLED, Part
 from distui.runs.verdict.ends.stops import KILLED, STOP_CODES
 from distui.runs.verdict.evidence import Evidence
 from distui.runs.verdict.exit_words import exit_words
 from distui.runs.verdict.first import NAMED, First, named, who
+from distui.runs.verdict.lines.by_then import said_by_then
 from distui.runs.verdict.lines.diagnose import cause_of_exit
 from distui.runs.verdict.lines.plain import plain
 from distui.runs.verdict.lines.rules.cause import CRASH_HINT, IN_VAIN, OTHERS, Cause
@@ -67,10 +68,16 @@ def how_it_ended(part: Part) -> str:
         return "raised an error" if part.words.weight == "own" and part.words.raised else "reported an error"
     if part.closed:
         return f"{_how_reported(part)}, and had not ended when stopped by torchrun (exit {part.code})"
-    if part.outlived and part.code in STOP_CODES and part.words is not None and not part.oom:
+    if part.ended_for_it and (part.code in STOP_CODES or _stayed(part)):
         return f"{_how_reported(part)}, and had not ended when stopped (exit {part.code})"
     engine = "" if by_its_own_status(part) else part.task.engine
     return exit_words(part.code, oom=part.oom, error=part.error, engine=engine)
+
+
+def _stayed(part: Part) -> bool:
+    """Whether it was stopped long after its error: the status that it ended with came of the stop."""
+    at, stop = part.failed_at, part.stop
+    return at is not None and stop is not None and stop.at - at > HANDLED
 
 
 def by_its_own_status(part: Part) -> bool:
@@ -119,7 +126,7 @@ def cause_of_part(part: Part) -> Cause | None:
     said = part.words.cause if part.words is not None else None
     if part.oom:
         full = part.task.end is not None and part.task.end.host_full
-        if said is not None and not said.secondary and part.code != KILLED:
+        if said is not None and not (said.secondary or said.killed) and part.code != KILLED:
             return said
         return cause_of_exit(part.code, oom=True, host_full=full)
     if said is not None and not said.secondary:
@@ -144,17 +151,20 @@ def _ended_itself(part: Part) -> bool:
 
 
 def _said(part: Part) -> Sequence[str]:
-    """The last lines of the rank; of its launcher where it said nothing."""
-    return said_last(part, *part.ranks)
+    """The last lines of the rank; of its launcher where it said nothing. Not what came of a stop after its error."""
+    at = part.words.at if part.words is not None else None
+    stopped = part.stop is not None and at is not None and at < part.stop.at
+    return said_last(part, *part.ranks, until=part.stop.at if part.stop is not None and stopped else None)
 
 
 def said_last(part: Part, *ranks: int, until: float | None = None) -> Sequence[str]:
-    """The last lines of some of its ranks; of their launcher where they said nothing. None of those stamped later than
-    `until`, on our clock.
+    """The last lines of some of its ranks; of their launcher where they said nothing. What they had said by `until`, on
+    our clock.
     """
-    own = [line for rank in ranks for line in part.task.lines.get(rank, ())]
+    own = tuple(line for rank in ranks for line in part.task.lines.get(rank, ()))
     for lines in (own, part.task.lines.get(None, ())):
-        before = [line.text for line in lines if until is None or line.at is None or line.at < until]
+        early = said_by_then(lines, lambda line: until is None or line.at is None or line.at < until)
+        before = [line.text for line in early]
         if any(text.strip() for text in before):
             return before
     return ()

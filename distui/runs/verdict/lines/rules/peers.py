@@ -69,10 +69,11 @@ RULES: tuple[tuple[str, Cause], ...] = (
         r"|connection to the C10d store has failed|in store based barrier|Timeout waiting for key"
         r"|failed to connect to any network address|failed to connect/validate to host .*timed out"
         r"|got error: (Socket Timeout|wait timeout)"
-        r"|connect\(\) timed out\. Original timeout|calling /tensorflow\.CoordinationService/RegisterTask",
+        r"|connect\(\) timed out\. Original timeout"
+        r"|(?:calling |^RPC: )/(?:tensorflow|xla\.coordination)\.CoordinationService/RegisterTask",
         Cause(
             "not every rank reached the rendezvous",
-            "check that MASTER_ADDR is reachable from this host and that all ranks started",
+            "see that all ranks started, that none waits for more than those, and that this host reaches MASTER_ADDR",
             waited=True,
             network=True,
         ),

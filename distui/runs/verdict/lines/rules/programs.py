@@ -10,6 +10,22 @@ RULES: tuple[tuple[str, Cause], ...] = (
         Cause("a Python module is missing", "install it in the image; on the host where the job has no container"),
     ),
     (
+        r"^(?:/\S{1,999}/)?python[\d.]*: No module named ",  # of `python -m`
+        Cause(
+            "the module that `-m` names is not there",
+            "check `command:` and `workdir:`; `code: ./` (--set code=./) sends your folder",
+            with_code="check its name in `command:`; `distui plan` says what was left out of the code",
+        ),
+    ),
+    (
+        r"^EOFError: EOF when reading a line$",
+        Cause("it asked for input, of which a rank has none", "answer it by an option or variable of the program"),
+    ),
+    (
+        r"\bParent directory .{1,999} does not exist\.",  # torch.save
+        Cause("a folder that it writes to is not there", "make it in the program, or name one of `volumes:`"),
+    ),
+    (
         r"An attempt has been made to start a new process before the\b",  # of multiprocessing, "spawn"
         Cause(
             "it starts processes while its own file is imported, which each of them does again",

@@ -174,7 +174,7 @@ RULES: tuple[tuple[str, Cause], ...] = (
         r"can't start new thread|pthread_create failed|blas_thread_init: .*failed"
         r"|unable to create (?:new )?native thread"
         r"|\bfork: (?:retry: )?Resource temporarily unavailable"
-        r"|libgomp: Thread creation failed",
+        r"|libgomp: Thread creation failed|^\s*what\(\):\s+Resource temporarily unavailable$",
         Cause("no more threads or processes may be started", "raise `--pids-limit` in `docker_args:` or `nproc`"),
     ),
     (
