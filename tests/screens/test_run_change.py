@@ -56,6 +56,19 @@ async def test_prune_asks_and_goes_back(open_app: Any, backend: FakeBackend, liv
     assert ("prune", "llm-7f3") in backend.calls
 
 
+@pytest.mark.parametrize(("key", "over"), [("S", False), ("K", False), ("X", True)])
+async def test_the_question_says_whose_run_it_is(
+    open_app: Any, backend: FakeBackend, live: FakeLive, key: str, over: bool
+) -> None:
+    """Who has opened it may have forgotten that it is somebody else's."""
+    backend.owner = "bob@desk"
+    await live.feed(*launching(live.plan, NOW), *(failing_loudly(live.plan, NOW + 60) if over else ()))
+    async with open_app((120, 36)) as (app, pilot):
+        await opened(pilot, live)
+        await press(pilot, key)
+        assert "It belongs to alice@laptop, not to you." in screen_text(app)
+
+
 async def removing(pilot: Any, backend: FakeBackend, live: FakeLive) -> None:
     """An ended run is being removed, on a host that takes its time."""
     await live.feed(*launching(live.plan, NOW), *failing_loudly(live.plan, NOW + 60))

@@ -64,7 +64,7 @@ class RunActs(Part):
         if ended is None or ended.outcome == "detached":
             app_of(self.view).tell(f"{plan.run_id} still runs; S stops it", level="warning")
         else:
-            await change.prune(self.view, plan.run_id, plan.hosts, self._gone)
+            await change.prune(self.view, plan.run_id, plan.owner, plan.hosts, self._gone)
 
     def _gone(self) -> None:
         """Back from a run that is no more: now, or once a dialog is closed, or one comes back to it."""

@@ -42,6 +42,11 @@ def _ranks(ranks: Sequence[int]) -> str:
     return f"{plural(len(ranks), 'rank')} {numbers(sorted(ranks))}"
 
 
+def whose(view: View, owner: str) -> list[str]:
+    """That a run is somebody else's; nothing of one's own, and where nobody knows."""
+    return [f"It belongs to {owner}, not to you."] if owner not in ("", view.backend.owner) else []
+
+
 async def stop(view: View, live: LiveRun) -> None:
     """SIGTERM, then the grace, then SIGKILL; asks first."""
     grace = f"SIGTERM to every rank, SIGKILL to what still lives after {live.plan.stop_grace:.0f} s"
@@ -60,7 +65,9 @@ async def _sure(view: View, live: LiveRun, verb: str, message: str) -> bool:
     """Whether somebody who was shown its targets says yes, and it goes on by then."""
     if _ended(view, live):
         return False
-    asked = app_of(view).confirm(f"{verb} {live.plan.run_id}?", [*targets(live), "", message], verb)
+    asked = app_of(view).confirm(
+        f"{verb} {live.plan.run_id}?", [*targets(live), "", *whose(view, live.plan.owner), message], verb
+    )
     return await asked and not _ended(view, live)
 
 
@@ -158,7 +165,9 @@ def _words(plan: RunPlan, job: Job, what: str) -> Iterator[str]:
         yield cut(shlex.join(plan.tasks[0].start), 400)
 
 
-async def prune(view: View, run: str, hosts: Sequence[str], gone: Callable[[], None] = lambda: None) -> None:
+async def prune(
+    view: View, run: str, owner: str, hosts: Sequence[str], gone: Callable[[], None] = lambda: None
+) -> None:
     """Remove what an ended run left on its hosts and here, after a question that lists it; then it is `gone`."""
     app, name, typed = app_of(view), f"prune {run}", view.typed
     if any(worker.name == name and not worker.is_finished for worker in view.app.workers):
@@ -174,7 +183,7 @@ async def prune(view: View, run: str, hosts: Sequence[str], gone: Callable[[], N
     if left.ranks:
         lines += ["", f"The log of {_ranks(left.ranks)} was never read here.", "To attach reads it."]
     total = sum(item.size or 0 for item in left.items)
-    lines += ["", f"{size_words(total)} in all. This can't be undone."]
+    lines += ["", *whose(view, owner), f"{size_words(total)} in all. This can't be undone."]
     if await app.confirm(f"Remove {run}?", lines, "Remove"):
         # Also when the view is left, or another run is next.
         work(view.app, _removed(view, run, gone), name=name, ask=f"removing {run}")

@@ -297,7 +297,7 @@ class RunsScreen(View):
         if row.recorded:
             return await asyncio.to_thread(self.backend.replay, row.run)
         raise NotFound(
-            f"the plan of {row.run} is not on this machine", hint=f"it was started by {row.owner or 'another machine'}"
+            f"the plan of {row.run} is not on this machine: it was started by {row.owner or 'somebody elsewhere'}"
         )
 
     def action_diff(self) -> None:
@@ -395,8 +395,7 @@ class RunsScreen(View):
             what = counted(row.ranks, "rank") if row.ranks and not row.leftover else "its folder"
             yield f"{what} on {fold_sorted(row.hosts)}"
         yield ""
-        if row.owner not in ("", self.backend.owner):
-            yield f"It belongs to {row.owner}, not to you."
+        yield from run_change.whose(self, row.owner)
         yield "SIGKILL at once: nothing is saved." if grace == 0 else "SIGTERM, SIGKILL after the job's grace."
 
     def action_prune(self) -> None:
@@ -410,7 +409,7 @@ class RunsScreen(View):
         self.work(self._prune(row), name="prune")
 
     async def _prune(self, row: RunRow) -> None:
-        await run_change.prune(self, row.run, row.hosts)
+        await run_change.prune(self, row.run, row.owner, row.hosts)
 
 
 def _ranks_beside(plan: RunPlan, known: Container[str]) -> dict[str, list[int]]:
