@@ -1,4 +1,4 @@
-"""Tasks of TensorFlow have their names in what is said of why a run does not go on."""
+"""Tasks of TensorFlow and of other launchers have their names in what is said of why a run does not go on."""
 
 from __future__ import annotations
 
@@ -49,9 +49,12 @@ def test_names_stand_for_numbers_in_all_words() -> None:
 
 
 def test_a_number_of_torch_is_no_task() -> None:
-    """A rank that a task has started itself is counted otherwise."""
+    """A rank that a task has started itself is counted otherwise; which task that was is said by its name."""
     place = RankPlace(1, "h2", "waits", within=0)
-    assert with_names(replace(FOUND, ranks=(place,)), NAMES).ranks == (place,)
+    said = ("rank 1 sleeps", "ranks as torch counts them: 0-1 in rank 0, 2-3 in rank 1 of this run")
+    found = with_names(replace(FOUND, ranks=(place,), evidence=said), {0: "node0", 1: "node1"})
+    assert (found.ranks, found.headline) == ((place,), FOUND.headline)
+    assert found.evidence == (said[0], "ranks as torch counts them: 0-1 in node0, 2-3 in node1 of this run")
 
 
 def test_why_calls_them_by_their_names() -> None:
@@ -64,7 +67,7 @@ def test_why_calls_them_by_their_names() -> None:
 
 
 async def test_a_look_has_the_names_that_it_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of a plan of launcher `tf`; what a task of `command` starts has ranks of its own."""
+    """Of a plan whose tasks have some."""
 
     async def answer(hosts: Any, ids: Any, **asked: Any) -> dict[str, HostAnswer]:
         return {"h1": HostAnswer("h1", why_not="host h1 can't be asked: gone")}
@@ -80,4 +83,3 @@ async def test_a_look_has_the_names_that_it_is_given(monkeypatch: pytest.MonkeyP
         replace(task, name=f"worker/{task.index}", labels={**task.labels, "distui.name": "x"}) for task in plan.tasks
     )
     assert task_names(replace(plan, launcher="tf", tasks=labelled)) == {0: "worker/0", 1: "worker/1"}
-    assert task_names(replace(plan, launcher="command", tasks=labelled)) == {}
