@@ -143,20 +143,23 @@ def test_a_gpu_that_is_lost_has_no_row_while_the_others_go_on(monkeypatch: pytes
 
 
 def test_the_kernel_s_log_gives_the_newest_xid_of_each_gpu(tmp_path: Path) -> None:
-    """And is read on from where the last look ended."""
+    """But not what only follows from that. And it is read on from where the last look ended."""
     path = tmp_path / "kmsg"
     path.write_text(
         "6,100,20000000,-;usb 1-1: new device\n"
         "3,101,21500000,-;NVRM: Xid (PCI:0000:0B:00): 31, pid=77, name=python, Ch 00000008\n"
         "3,102,30000000,-;NVRM: Xid (PCI:0000:1b:00): 48, pid='<unknown>'\n"
+        "3,102,30100000,-;NVRM: Xid (PCI:0000:1b:00): 45, pid=77, name=python, Ch 00000008\n"
+        "3,102,30200000,-;NVRM: Xid (PCI:0000:1b:00): 154, GPU recovery action changed from 0x0 (None) to 0x1\n"
+        "3,102,30300000,-;NVRM: Xid (PCI:0000:2b:00): 45, pid=78, name=python, Ch 00000008\n"
     )
     log = KernelLog(str(path))
     log.look()
-    assert log.report() == {"0000:0b:00": [31, 21.5], "0000:1b:00": [48, 30.0]}
+    assert log.report() == {"0000:0b:00": [31, 21.5], "0000:1b:00": [48, 30.0], "0000:2b:00": [45, 30.3]}
     with path.open("a") as file:
         file.write("3,103,40000000,-;NVRM: Xid (PCI:0000:0b:00): 79, GPU has fallen off the bus.\n")
     log.look()
-    assert log.report() == {"0000:0b:00": [79, 40.0], "0000:1b:00": [48, 30.0]}
+    assert log.report() == {"0000:0b:00": [79, 40.0], "0000:1b:00": [48, 30.0], "0000:2b:00": [45, 30.3]}
 
 
 def test_a_log_that_may_not_be_read_is_not_one_without_xids(tmp_path: Path) -> None:

@@ -156,6 +156,10 @@ class Pcie(Loop):
         return self.rates
 
 
+FOLLOWING = (45, 154)
+"""XIDs that the driver reports after others: a program was ended by it, how the GPU is to be recovered has changed."""
+
+
 class KernelLog:
     """XIDs: the driver's own numbers for what went wrong, which it writes only into the kernel's log."""
 
@@ -182,10 +186,10 @@ class KernelLog:
             self.refused = True
 
     def take(self, data: bytes) -> bool:
-        """Keep the newest XID of each GPU: number, and the second since the boot."""
+        """Keep the newest XID of each GPU that does not follow from another: number, and the second since the boot."""
         for line in data.decode("utf-8", "replace").split("\n"):
             found = xid_of(line)
-            if found is not None:
+            if found is not None and not (found[1] in FOLLOWING and found[0] in self.found):
                 self.found[found[0]] = found[1:]
         return bool(data)
 
