@@ -55,8 +55,11 @@ _CLASSES: tuple[tuple[str, str, str, str], ...] = (
     ("mount_failed", r"invalid mount config|bind source path does not exist|error while creating mount source path"
      r"|error mounting|mounts denied|statfs .*no such file", "a folder can't be mounted into the container",
      "check that every path under `volumes` exists on the host and may be read"),
-    ("image_wrong_arch", r"no matching manifest for|exec format error|image's platform .* does not match",
+    ("image_wrong_arch", r"no matching manifest for|image's platform .* does not match",
      "the image is for another processor architecture", "build or pull it for this host's architecture"),
+    ("image_wrong_arch", r"exec format error",
+     "the command is for another processor architecture, or a script without a `#!` line",
+     "build or pull the image for this host's architecture; a script begins with `#!/bin/sh`"),
     ("image_auth", r"pull access denied|unauthorized|authentication required|denied: requested access|no basic auth",
      "the registry refuses this host", "`docker login` on the host, or check the image's name"),
     ("image_missing", r"manifest unknown|manifest for .* not found|image not known|no such image"

@@ -73,6 +73,12 @@ def test_error_classes(words: str, status: int | None, code: str) -> None:
         assert words in trouble.message
 
 
+def test_a_script_that_names_no_shell_is_no_image_for_another_processor() -> None:
+    """The kernel has the same words for both."""
+    assert "`#!`" in engine.classify("exec /run.sh: exec format error", 1).message
+    assert "`#!`" not in engine.classify("no matching manifest for linux/arm64/v8", 1).message
+
+
 @pytest.mark.parametrize(
     "words",
     [
