@@ -29,7 +29,8 @@ async def _give(app: Places, taker: tuple[str, ...], text: str) -> None:
 
 def _copied(app: Places, text: str, *, taken: bool) -> None:
     """Into the terminal's clipboard where it fits, and what became of it in words."""
-    message = "copied" if text.count("\n") < 1 else f"copied {text.count(chr(10)) + 1} lines"
+    count = text.removesuffix("\n").count("\n") + 1
+    message = "copied" if count < 2 else f"copied {count} lines"
     if len(text.encode("utf-8", "replace")) <= clipboard.MOST:
         app.copy_to_clipboard(text)
     elif not taken and app.backend.history is not None:

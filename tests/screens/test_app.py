@@ -208,6 +208,14 @@ async def test_errors_of_the_backend_are_words(open_app: Any, backend: FakeBacke
         assert "Traceback" not in text
 
 
+@pytest.mark.parametrize("text", ["one\ntwo", "one\ntwo\n"])
+async def test_how_many_lines_were_copied(open_app: Any, text: str) -> None:
+    """The end of the last one begins no other."""
+    async with open_app() as (app, pilot):
+        app.copy(text)
+        await until(pilot, lambda: "copied 2 lines" in screen_text(app))
+
+
 async def left(app: Any) -> None:
     """Until the app ends."""
     async with asyncio.timeout(60):
