@@ -24,6 +24,7 @@ from distui.tui.dialogs.confirm import Confirm
 from distui.tui.dialogs.text import TextScreen
 from distui.tui.runs import compare_screen
 from distui.tui.runs.compare_screen import CompareScreen
+from distui.tui.runs.screen import RunsScreen
 from distui.tui.widgets.rows import RowList
 
 
@@ -651,3 +652,26 @@ async def test_chips_are_those_that_the_run_can_be_asked_for(open_app: Any, back
         await press(pilot, "slash", *"nothing", "enter")
         row = screen_text(app).splitlines()[-1]
         assert not [word for word in ("stop", "run again", "prune", "open", "plan") if word in row], row
+
+
+@pytest.mark.parametrize("key", ["y", "d"])
+async def test_what_is_read_opens_over_no_other_view(
+    open_app: Any, backend: FakeBackend, monkeypatch: pytest.MonkeyPatch, key: str
+) -> None:
+    """The records of long runs take a moment, in which one may have gone elsewhere."""
+    for name in ("llm-7f2", "llm-7f3"):
+        backend.record(backend.plan(name), launching(backend.plan(name), 1.0))
+    read, live = asyncio.Event(), RunsScreen._live
+
+    async def late(screen: RunsScreen, row: RunRow) -> Any:
+        await read.wait()
+        return await live(screen, row)
+
+    monkeypatch.setattr(RunsScreen, "_live", late)
+    async with open_app(start="runs") as (app, pilot):
+        await press(pilot, key, "1")
+        read.set()
+        while any(worker.name in ("plan", "diff") and not worker.is_finished for worker in app.workers):
+            await pilot.pause(0.01)
+        await settle(pilot)
+        assert len(app.screen_stack) == 1

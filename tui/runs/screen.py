@@ -287,8 +287,9 @@ class RunsScreen(View):
         if found is not None and not row.recorded and row.run not in self.backend.following:
             app_of(self).open_text(f"{row.run} labels", found_text(found))
             return
-        plan = (await self._live(row)).plan
-        app_of(self).open_text(f"{row.run} plan", render_text(plan, full=True, width=max(60, self.app.size.width - 4)))
+        text = render_text((await self._live(row)).plan, full=True, width=max(60, self.app.size.width - 4))
+        if self.is_active:  # it was read while one may have gone elsewhere
+            app_of(self).open_text(f"{row.run} plan", text)
 
     async def _live(self, row: RunRow) -> LiveRun:
         """The run with its plan, read in a thread. Raises NotFound when this machine does not know it."""
@@ -324,7 +325,8 @@ class RunsScreen(View):
 
     async def _show_diff(self, old: RunRow, new: RunRow) -> None:
         before, after = await asyncio.gather(self._live(old), self._live(new))
-        self.app.push_screen(CompareScreen((old, before), (new, after)))
+        if self.is_active:
+            self.app.push_screen(CompareScreen((old, before), (new, after)))
 
     # What changes something.
 

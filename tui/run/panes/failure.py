@@ -169,7 +169,8 @@ class FailureNavigator(Part):
         live = self.live
         tails = await asyncio.to_thread(last_lines, live.stored, live.plan, live.mask)
         text = evidence(live.plan, live.state, tails, str(live.stored.log_dir))
-        app_of(self.view).open_text(f"{live.plan.run_id} evidence", text)
+        if self.view.is_active:
+            app_of(self.view).open_text(f"{live.plan.run_id} evidence", text)
 
     def action_copy_report(self) -> None:
         """The report into the clipboard."""
