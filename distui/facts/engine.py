@@ -39,12 +39,15 @@ _CLASSES: tuple[tuple[str, str, str, str], ...] = (
      "`docker system prune` or free some space"),
     ("no_gpu_runtime", r"could not select device driver|unknown or invalid runtime name: nvidia"
      r"|failed to discover GPU vendor from CDI"  # since Docker 29
-     r"|unresolvable CDI devices|nvidia-container-runtime.*not found",
+     r"|nvidia-container-runtime.*not found",
      "the engine has no NVIDIA runtime", "install nvidia-container-toolkit on the host and restart its engine"),
+    ("no_gpu_runtime", r"unresolvable CDI devices",
+     "the engine's CDI files, by which it finds GPUs, lack one of that number or id",
+     "`nvidia-ctk cdi list` on the host shows what they have, `nvidia-ctk cdi generate` makes them anew"),
     ("gpu_missing", r"device error: .*unknown device|no such device: .*nvidia",
      "the host has no GPU of that number or id",
      "`nvidia-smi -L` lists what there is"),
-    ("gpu_driver", r"nvidia-container-cli: (initialization|ldcache|mount|requirement) error|nvml error",
+    ("gpu_driver", r"nvidia-container-cli(\.real)?: (initialization|ldcache|mount|requirement) error|nvml error",
      "the NVIDIA container hook failed", "see whether nvidia-smi works on the host; the image may need a newer driver"),
     ("device_missing", r"error gathering device information", "a device the container asks for is not on the host",
      "take it out of the job's devices, or load its driver"),

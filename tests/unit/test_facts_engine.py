@@ -25,6 +25,13 @@ from distui.facts.values import Reply
         ("exec /usr/bin/python: exec format error", 1, "image_wrong_arch"),
         ("nvidia-container-cli: device error: 9: unknown device: unknown", 125, "gpu_missing"),
         ("nvidia-container-cli: initialization error: nvml error: driver not loaded", 125, "gpu_driver"),
+        (
+            "nvidia-container-cli.real: mount error: stat failed: /proc/driver/nvidia/capabilities: no such file or "
+            "directory: unknown",
+            127,
+            "gpu_driver",
+        ),
+        ("CDI device injection failed: unresolvable CDI devices nvidia.com/gpu=9", 125, "no_gpu_runtime"),
         ('error gathering device information while adding custom device "/dev/infiniband"', 125, "device_missing"),
         ("error setting rlimit type 8: operation not permitted", 126, "ulimit_refused"),
         ("docker: invalid reference format: repository name must be lowercase.", 125, "bad_name"),
