@@ -51,10 +51,13 @@ _CLASSES: tuple[tuple[str, str, str, str], ...] = (
      "the NVIDIA container hook failed", "see whether nvidia-smi works on the host; the image may need a newer driver"),
     ("device_missing", r"error gathering device information", "a device the container asks for is not on the host",
      "take it out of the job's devices, or load its driver"),
-    ("ulimit_refused", r"error setting rlimit", "the engine may not raise a limit the container asks for",
+    ("ulimit_refused", r"error setting rlimit|setrlimit `RLIMIT",
+     "the engine may not raise a limit the container asks for",
      "raise LimitMEMLOCK and friends of the engine's service, or ask for less with `ulimits`"),
     ("port_in_use", r"port is already allocated|address already in use", "a port is taken on the host",
      "choose another port, or stop what listens on it (`ss -ltnp`)"),
+    ("workdir_failed", r"chdir to (`|cwd \()|workdir \S+ does not exist on container",
+     "the working directory can't be entered in the container", "check `workdir:`, and whether `user:` may enter it"),
     ("mount_failed", r"invalid mount config|bind source path does not exist|error while creating mount source path"
      r"|error mounting|mounts denied|statfs .*no such file", "a folder can't be mounted into the container",
      "check that every path under `volumes` exists on the host and may be read"),
@@ -77,6 +80,7 @@ _CLASSES: tuple[tuple[str, str, str, str], ...] = (
      "the engine's init program is not on the host, and containers are started with --init",
      "install catatonit, or tini, on the host"),
     ("command_not_found", r"executable file .*not found|exec: .*no such file or directory"
+     r"|attempted to invoke a command that was not found"  # podman
      r"|stat .*: no such file or directory", "the command is not in the image",
      "check the job's `command` and the image"),
     ("command_not_executable", r"exec: .*permission denied|runc create failed.*permission denied|is a directory"
@@ -87,6 +91,8 @@ _CLASSES: tuple[tuple[str, str, str, str], ...] = (
      "its version may be too old for it; check `docker_args`"),
     ("no_such_container", r"no such container|no container with name", "there is no such container", ""),
 )  # fmt: skip
+_BY_ENGINE = regex(r"Error response from daemon|^Error: ", re.MULTILINE)
+"""What an engine says itself, Docker's daemon and podman; no shell that does not find its client."""
 _COMPILED = tuple((code, regex(p, re.IGNORECASE), message, hint) for code, p, message, hint in _CLASSES)
 
 
@@ -96,8 +102,8 @@ def classify(stderr: str, rc: int | None, engine: str = "docker") -> Trouble:
 
     Codes: daemon_down, docker_permission, sudo_password, sudo_denied, engine_missing, engine_timeout, engine_endless,
     files_denied, name_conflict, disk_full, no_gpu_runtime, gpu_missing, gpu_driver, device_missing, ulimit_refused,
-    port_in_use, mount_failed, image_missing, image_pull_failed, image_auth, image_wrong_arch, init_missing,
-    command_not_found, command_not_executable, bad_name, bad_arguments, no_such_container, unknown.
+    port_in_use, workdir_failed, mount_failed, image_missing, image_pull_failed, image_auth, image_wrong_arch,
+    init_missing, command_not_found, command_not_executable, bad_name, bad_arguments, no_such_container, unknown.
     """
     trouble = _class_of(stderr, rc)
     return replace(trouble, hint=_for_podman(trouble)) if engine == "podman" else trouble
@@ -127,7 +133,7 @@ def _class_of(stderr: str, rc: int | None) -> Trouble:
             return Trouble(code, message, hint)
     if rc is None or rc in (124, 137):
         return Trouble("engine_timeout", "the container engine does not answer", "restart its service on the host")
-    if rc in (126, 127) and "Error response from daemon" not in stderr:
+    if rc in (126, 127) and not _BY_ENGINE.search(text):
         return Trouble("engine_missing", "the container engine is not installed", "install it, or set `docker: podman`")
     return Trouble("unknown", f"the container engine failed with exit code {rc}: {_last_words(stderr)}")
 

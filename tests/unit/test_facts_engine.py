@@ -57,6 +57,24 @@ from distui.facts.values import Reply
         ("Cannot connect to Podman. Please verify your connection", 125, "daemon_down"),
         ("crun: executable file `x` not found in $PATH: No such file or directory", 127, "command_not_found"),
         (
+            "Error: crun: open executable: OCI runtime attempted to invoke a command that was not found",
+            127,
+            "command_not_found",
+        ),
+        (
+            "Error: crun: setrlimit `RLIMIT_MEMLOCK`: Operation not permitted: OCI permission denied",
+            126,
+            "ulimit_refused",
+        ),
+        (
+            "Error: crun: chdir to `/w`: No such file or directory: OCI runtime attempted to invoke a command that was "
+            "not found",
+            127,
+            "workdir_failed",
+        ),
+        ('chdir to cwd ("/w") set in config.json failed: permission denied: unknown.', 126, "workdir_failed"),
+        ("Error: something new that podman says", 126, "unknown"),
+        (
             "Error: container-init binary not found on the host: stat /usr/libexec/podman/catatonit: "
             "no such file or directory",
             125,
