@@ -380,6 +380,22 @@ def test_what_a_stop_long_after_an_error_brought_about_is_not_the_failure() -> N
     assert found.failure.excerpt[-1] == LOSS
 
 
+def test_jax_that_waits_for_more_processes_than_there_are_has_lost_none() -> None:
+    """Its last words guess that another one died, above the call that got no answer in time."""
+    texts = (
+        "F1129 01:15:45.158101 7 client.h:80] ... the JAX distributed service detected fatal errors. "
+        "This most likely indicates that another task died; ... absl::Status: DEADLINE_EXCEEDED: Deadline Exceeded",
+        "",
+        "RPC: /xla.coordination.CoordinationService/RegisterTask",
+        "*** Check failure stack trace: ***",
+        *["    @     0x7fb1fce08634  absl::lts_20260107::log_internal::LogMessage::SendToLog()"] * 9,
+    )
+    found = verdict(*(task(rank, ended(9.0, 134), *(Line(8.9, text) for text in texts)) for rank in (0, 1)))
+    assert found.failure is not None
+    assert found.failure.cause.startswith("not every rank reached the rendezvous")
+    assert found.failure.excerpt == (texts[0][:300], texts[2])
+
+
 def test_a_child_that_the_kernel_killed_for_lack_of_memory_is_no_guess() -> None:
     """Its parent only sees SIGKILL; the engine knows that its container had no more memory."""
     child = "subprocess.CalledProcessError: Command 'python3 tokenize.py' died with <Signals.SIGKILL: 9>."

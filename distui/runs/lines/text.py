@@ -198,7 +198,7 @@ def _plain(text: str) -> str:
     return _CONTROL.sub("\ufffd", _ESCAPES.sub("", text))
 
 
-_FRAME = regex(r"(?:\[rank\d{1,9}\]: ?)?(?:\s*@ +0x[0-9a-f]|frame #\d)")
+_FRAME = regex(r"(?:\[rank\d{1,9}\]: ?)?(?:\s*@ +0x[0-9a-f]|frame #\d|\*\*\* Check failure stack trace)")
 
 
 def excerpt(lines: Iterable[str], limit: int = 8) -> tuple[str, ...]:
