@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -54,3 +57,28 @@ async def test_the_command_of_a_view_leads_from_what_is_open_there_to_its_list(
         assert run_command(app.screen, typed) == ""
         await settle(pilot)
         assert app.screen.PLACE == "Runs" and app.screen.filter_text == shown
+
+
+async def test_what_is_typed_ahead_of_a_shell_starts_no_other_program(
+    open_app: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both would have the terminal at once; and nothing is done behind its back."""
+    started: list[str] = []
+    ended = asyncio.Event()
+
+    async def start(*argv: str) -> Any:
+        started.append(argv[0])
+        return SimpleNamespace(wait=ended.wait)
+
+    monkeypatch.setattr(asyncio, "create_subprocess_exec", start)
+    async with open_app() as (app, pilot):
+        monkeypatch.setattr(app, "suspend", contextlib.nullcontext)
+        for key in ("s", "e", "s", "3"):
+            app.post_message(Key(key, key))
+        for _ in range(4):
+            await settle(pilot)
+        assert (started, app.current_mode) == (["ssh"], "hosts")
+        ended.set()
+        await settle(pilot)
+        await press(pilot, "3")
+        assert app.current_mode == "runs"

@@ -13,6 +13,9 @@ from textual.app import App, SuspendNotSupported
 
 from distui.errors import UsageError
 
+LENT: set[str] = set()
+"""The program that has the terminal now: there is one terminal, and what was typed ahead is for nobody behind it."""
+
 
 def editor_argv(path: Path, line: int = 0) -> tuple[str, ...]:
     """`$VISUAL` or `$EDITOR` on a file, at a line where the editor takes `+N`. Raises UsageError without one."""
@@ -33,7 +36,10 @@ async def outside(app: App[Any], argv: tuple[str, ...]) -> int:
         raise UsageError(
             f"a browser has no terminal for {Path(argv[0]).name}", hint=f"in a terminal: {shlex.join(argv)}"
         )
+    if LENT:
+        raise UsageError(f"{argv[0]} can't be started: {' '.join(LENT)} has the terminal")
     before = signal.signal(signal.SIGINT, lambda number, frame: None)
+    LENT.add(argv[0])
     failed: OSError | None = None
     status = 0
     try:
@@ -45,6 +51,7 @@ async def outside(app: App[Any], argv: tuple[str, ...]) -> int:
     except SuspendNotSupported:
         raise UsageError(f"this terminal can't be lent to {argv[0]}") from None
     finally:
+        LENT.clear()
         signal.signal(signal.SIGINT, before)
         app.refresh(layout=True)
     if failed is not None:

@@ -15,6 +15,8 @@ from textual.app import App, ScreenStackError
 from textual.dom import DOMNode
 from textual.events import Event, Key
 
+from distui.tui.terminal.shell import LENT
+
 PATIENCE_S = 0.5
 """A widget that is busy for longer holds no keys back."""
 
@@ -28,6 +30,8 @@ class Typed(App[int]):
         """See textual: every event comes here first."""
         if not isinstance(event, Key) or event.is_forwarded:
             await super().on_event(event)
+        elif LENT:
+            return
         elif self._busy is not None and not self._busy.done():
             self._ahead.append(event)
         else:
@@ -39,7 +43,7 @@ class Typed(App[int]):
     async def _in_turn(self, target: DOMNode | None) -> None:
         """Wait until a key has had its effect, then take the next one."""
         await self._settle(target)
-        while self._ahead:
+        while self._ahead and not LENT:
             event = self._ahead.popleft()
             target = self._has_keys()
             await super().on_event(event)
