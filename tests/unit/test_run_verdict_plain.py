@@ -86,6 +86,21 @@ def test_what_was_raised_is_the_headline_whatever_it_says(raised: str) -> None:
     assert words.headline == raised
 
 
+def test_a_warning_amid_a_traceback_is_not_what_was_raised() -> None:
+    """Another thread may warn while Python prints."""
+    said = [
+        "[rank1]: Traceback (most recent call last):",
+        '[rank1]:   File "a.py", line 1, in <module>',
+        "[rank1]:[W1112 10:00:00.000000000 ProcessGroupNCCL.cpp:1496] Warning: destroy_process_group() was not called",
+        "[rank1]:     dist.barrier()",
+        "[rank1]: torch.distributed.DistNetworkError: failed to recv, got 0 bytes",
+    ]
+    words = last_words(lines_of(said))
+
+    assert words is not None
+    assert words.weight == "echo"
+
+
 def test_what_python_ignored_is_not_heard() -> None:
     """Neither as an error of a rank that failed otherwise, nor as a doubt about one that ended well."""
     assert heard(["done", *IGNORED, "bye"]) == ["done", "", "", "", "", "bye"]

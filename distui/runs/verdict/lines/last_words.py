@@ -68,6 +68,8 @@ _NATIVE = regex(
 _BY_SHELL = regex(r"^(?:\S+: line \d+: +\d+ (?:Aborted|Killed)\b|Aborted\b)")
 """What a shell says of a process that gave up, or that it killed: why the program failed stands in its own words."""
 _RAISED = regex(r"^[A-Za-z_][\w.]*(?:Error|Exception|Interrupt|Exit|Failure|Timeout|Closed|Expired)(?::|$)")
+_WARNS = regex(r"[A-Za-z_][\w.]*Warning(?::|$)")
+"""A warning as Python names it: behind a traceback it was raised, with `-W error`."""
 _EXCEPTION = regex(r"Traceback \(|^Unhandled exception[.:]|^Exception in thread")
 """What a runtime says of an exception that nobody caught."""
 _LAUNCHER = regex(
@@ -362,11 +364,13 @@ def _names_error(texts: Sequence[str], i: int) -> bool:
     text = texts[i]
     if text[:1] in ("", " ", "\t"):
         return False
-    if _RAISED.match(text) or _closes_traceback(texts, i):
-        return True  # whatever it is called or says: `-W error` raises warnings, NCCL's errors name NCCL_DEBUG=WARN
+    if _RAISED.match(text) or (_WARNS.match(text) and _closes_traceback(texts, i)):
+        return True  # whatever else it says: NCCL's errors name NCCL_DEBUG=WARN
     if WARNING.search(text):
         return "NCCL WARN" in text and cause_of([text]) is not None
-    return severity(text) == "error" or bool(_NATIVE.search(text)) or cause_of([text]) is not None
+    if severity(text) == "error" or _NATIVE.search(text) or cause_of([text]) is not None:
+        return True
+    return _closes_traceback(texts, i)
 
 
 def _announces(texts: Sequence[str], i: int) -> bool:
