@@ -1,5 +1,6 @@
 """Log files: every line once, also after a crash between bytes and checkpoint."""
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -298,7 +299,7 @@ def test_a_file_that_is_changed_after_the_last_line_is_no_checkpoint(stored: Sto
     assert TaskLog(stored, 0, [0]).restore(dict) is None
 
 
-@pytest.mark.parametrize("how", ["emptied", "removed"])
+@pytest.mark.parametrize("how", ["emptied", "removed", "in a folder that is none any more"])
 def test_a_file_that_is_changed_when_its_task_is_over_is_found_by_its_length(stored: StoredRun, how: str) -> None:
     """What is counted at the last checkpoint must still be there before the container may go."""
     log = TaskLog(stored, 0, [0])
@@ -308,6 +309,9 @@ def test_a_file_that_is_changed_when_its_task_is_over_is_found_by_its_length(sto
     log.close()
     assert not log.lost_bytes
     stored.rank_log(0).write_bytes(b"") if how == "emptied" else stored.rank_log(0).unlink()
+    if how.startswith("in a folder"):
+        shutil.rmtree(stored.rank_log(0).parent)
+        stored.rank_log(0).parent.write_bytes(b"")
     assert log.lost_bytes
     assert log.error is None
 

@@ -338,10 +338,10 @@ def _read_checkpoint(path: Path) -> _Checkpoint:
 
 
 def _size(path: Path) -> int | None:
-    """None for a file that is not there; somebody may remove it at any moment."""
+    """None for a file that is not there; somebody may remove it, and its folders, at any moment."""
     try:
         return path.stat().st_size
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
 
 
