@@ -542,6 +542,14 @@ def test_set_needs_key_and_value(text: str) -> None:
         parse_set(text)
 
 
+def test_set_goes_as_deep_as_a_file_may() -> None:
+    """A key without end is refused in words, and is no recursion without end."""
+    from distui.errors import UsageError
+
+    with pytest.raises(UsageError, match="nested more than 32 levels deep"):
+        parse_set("a." * 5000 + "b=1")
+
+
 def test_a_job_may_come_from_flags_alone() -> None:
     """`run --headless -H ... --image IMG -- CMD` needs no file; `$` in it has been the shell's."""
     found = job_from_flags(

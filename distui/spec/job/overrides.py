@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from distui.errors import UsageError
 from distui.frozen import frozen
-from distui.spec.yaml.nodes import Items, Node, Scalar, Source, Table
+from distui.spec.yaml.nodes import MAX_DEPTH, Items, Node, Scalar, Source, Table
 from distui.spec.yaml.problems import Problems, shown
 
 Plain = str | int | float | bool | Sequence["Plain"] | Mapping[str, "Plain"] | None
@@ -32,6 +32,8 @@ def parse_set(text: str) -> Override:
     parts = key.split(".")
     if not equals or not all(p and p == p.strip() for p in parts):
         raise UsageError(f"--set {shown(text)}: expected KEY=VALUE, such as --set fabric.kind=tcp")
+    if len(parts) > MAX_DEPTH:
+        raise UsageError(f"--set {shown(key)}: nested more than {MAX_DEPTH} levels deep")
     return Override(key, value, f"--set {key}", yaml=True)
 
 

@@ -25,12 +25,11 @@ from yaml.events import (
 
 from distui.regex import regex
 from distui.spec.yaml.core_schema import resolve
-from distui.spec.yaml.nodes import Items, Node, Scalar, Source, Table, is_null, place
+from distui.spec.yaml.nodes import MAX_DEPTH, Items, Node, Scalar, Source, Table, is_null, place
 from distui.spec.yaml.problems import Problems, shown
 from distui.spec.yaml.slips import like_a_blank, no_blank
 from distui.spec.yaml.syntax import explain
 
-MAX_DEPTH = 32
 MAX_NODES = 500_000
 """With every alias written out; 2,000 hosts need about 40,000."""
 

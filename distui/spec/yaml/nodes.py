@@ -12,6 +12,9 @@ from distui.regex import regex
 
 ScalarValue = str | int | float | bool | None
 
+MAX_DEPTH = 32
+"""So many values stand in each other at most, also by a key such as `a.b.c` of the command line."""
+
 _BREAK = regex("\r\n|[\r\n\x85\u2028\u2029]")
 """What libyaml counts as the end of a line; `str.splitlines` counts more."""
 
