@@ -399,6 +399,13 @@ async def test_no_color_leaves_no_colour(open_app: Any, backend: FakeBackend, mo
         assert "▌" in screen_text(app)
 
 
+async def test_in_ascii_the_palette_has_signs_of_its_own(open_app: Any) -> None:
+    """Its border and what stands before the words that are searched; `?` is for letters that have none."""
+    async with open_app(ascii=True) as (app, pilot):
+        await press(pilot, "ctrl+p")
+        assert "?" not in screen_text(app).replace("(?)", "")
+
+
 async def test_ascii_shows_nothing_but_ascii(open_app: Any) -> None:
     """With --ascii every cell of every view is ASCII."""
     async with open_app(ascii=True) as (app, pilot):

@@ -106,7 +106,19 @@ def _plain_signs() -> dict[str, str]:
     for field in fields(UNICODE):
         for sign, plain in zip(getattr(UNICODE, field.name), getattr(ASCII, field.name).ljust(8), strict=False):
             pairs.setdefault(sign, plain)
-    return pairs | {"█": "#", "▎": "|", "°": " ", "…": "~", "–": "-", "│": "|", "±": "~", "µ": "u", "·": "."}
+    return pairs | {
+        "▔": "-",
+        "🔎": "/ ",
+        "█": "#",
+        "▎": "|",
+        "°": " ",
+        "…": "~",
+        "–": "-",
+        "│": "|",
+        "±": "~",
+        "µ": "u",
+        "·": ".",
+    }
 
 
 _PLAIN = _plain_signs()
