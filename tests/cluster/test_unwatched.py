@@ -177,12 +177,12 @@ def test_rm_is_refused_while_somebody_else_reads(
 
 
 def test_rm_asks_before_unread_logs_go(lab: Any, home: Path, start: Callable[..., Any]) -> None:
-    """`rm` names the ranks whose logs were never read here; without a terminal it is refused, and nothing goes."""
+    """`rm` names the ranks whose logs are not whole here; without a terminal it is refused, and nothing goes."""
     detached(start, TICKS % 20, "unread")
     until(lambda: ended(lab))
     refused = lab.distui("rm", "unread", home=home)
     assert refused.returncode == 2, refused.stderr
-    assert "`distui attach unread` reads the log of ranks 0-1 of unread, which was never read here" in refused.stderr
+    assert "`distui attach unread` reads the log of ranks 0-1 of unread, which is not whole here" in refused.stderr
     assert "-y" in refused.stderr
     assert ended(lab)
     with Terminal(lab, home) as term:

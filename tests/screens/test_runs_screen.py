@@ -552,7 +552,7 @@ async def test_prune_asks_and_only_takes_what_ended(open_app: Any, backend: Fake
         shot(app, "prune")
         for words in (f"node01   {box}   20 MB", folder, "here     /runs/llm-7f2, 9 files", "20 MB in all",
                       "node02 can't be asked",
-                      "The log of ranks 00-03 06 was never read here."):  # fmt: skip
+                      "The log of ranks 00-03 06 was not read to its end here."):  # fmt: skip
             assert words in text
         await press(pilot, "right", "enter")
         assert ("prune", "llm-7f2") in backend.calls

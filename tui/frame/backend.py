@@ -171,7 +171,7 @@ class Backend(Protocol):
     async def remains(self, run: str) -> Remains:
         """What `prune` would remove: containers and folders on the hosts, the folder here. Removes nothing.
 
-        Its `ranks` are those whose logs were never read here.
+        Its `ranks` are those whose logs were not read to their end here.
         """
 
     async def prune(self, run: str) -> None:

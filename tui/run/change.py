@@ -181,7 +181,7 @@ async def prune(
              for host, t in left.unreachable.items()]  # fmt: skip
     lines += [_remains_words(item) for item in left.items] or ["nothing is left of it anywhere"]
     if left.ranks:
-        lines += ["", f"The log of {_ranks(left.ranks)} was never read here.", "To attach reads it."]
+        lines += ["", f"The log of {_ranks(left.ranks)} was not read to its end here.", "To attach reads it."]
     total = sum(item.size or 0 for item in left.items)
     lines += ["", *whose(view, owner), f"{size_words(total)} in all. This can't be undone."]
     if await app.confirm(f"Remove {run}?", lines, "Remove"):

@@ -98,7 +98,7 @@ def _no_task(settings: Settings, out: Console, place: places.RunLocation, done: 
 
 
 async def _may_lose(settings: Settings, out: Console, place: places.RunLocation, live: Live) -> bool:
-    """Whether logs that were never read here may go with their containers.
+    """Whether logs that were not read to their end here may go with their containers.
 
     Raises UsageError when there is nobody to ask.
     """
@@ -107,7 +107,7 @@ async def _may_lose(settings: Settings, out: Console, place: places.RunLocation,
         return True
     who = named_ranks(ranks)
     out.say(
-        f"distui: `distui attach {place.run}` reads the log of {who} of {place.run}, which was never read here",
+        f"distui: `distui attach {place.run}` reads the log of {who} of {place.run}, which is not whole here",
         "yellow",
     )
     return await confirm_async(out, settings, f"Delete the log of {who} of {place.run}, unread?")

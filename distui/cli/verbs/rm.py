@@ -13,7 +13,7 @@ from distui.cli.options import RUN, verb
 def command() -> None:
     """Remove ended containers, processes' folders and env files of runs from their hosts.
 
-    Logs that were never read here are lost with them: distui asks first, and refuses without a terminal or -y; `distui
-    attach` reads them. A run is not removed while it runs, while somebody still reads it (on any machine), or while
-    one of its hosts does not answer (-H names the hosts to remove it from anyway).
+    Logs that were not read to their end here are lost with them: distui asks first, and refuses without a terminal or
+    -y; `distui attach` reads them. A run is not removed while it runs, while somebody still reads it (on any machine),
+    or while one of its hosts does not answer (-H names the hosts to remove it from anyway).
     """
