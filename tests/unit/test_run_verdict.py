@@ -118,6 +118,12 @@ def test_what_is_not_there_is_not_to_be_sent_once_more(code: int, line: str) -> 
         assert "`command:`" in found.hint or not sent
 
 
+def test_docker_has_started_what_said_something() -> None:
+    """125 is also a program's own status; of a container that said nothing it is Docker's."""
+    assert failure(verdict(task(0, ended(10.0, 125), Line(9.0, "step 1"))))[1] == "exit 125"
+    assert failure(verdict(task(0, ended(10.0, 125))))[1] == "docker could not start it (exit 125)"
+
+
 def test_a_failure_is_dated_by_its_own_first_words() -> None:
     """Rank 1's container was down first, but rank 0 had raised half a second before rank 1 did."""
     found = verdict(task(0, ended(14.0), *said(10.0, LOSS)), task(1, ended(11.0), *said(10.5, "KeyError: 'x'")))

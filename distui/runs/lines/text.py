@@ -198,12 +198,16 @@ def _plain(text: str) -> str:
     return _CONTROL.sub("\ufffd", _ESCAPES.sub("", text))
 
 
-_FRAME = regex(r"(?:\[rank\d{1,9}\]: ?)?(?:\s*@ +0x[0-9a-f]|frame #\d|\*\*\* Check failure stack trace)")
+_IDLE = regex(
+    r"(?:\[rank\d{1,9}\]: ?)?(?:\s*@ +0x[0-9a-f]|frame #\d|\*\*\* Check failure stack trace)|-{40,}$"
+    r"|NOTE: invoking MPI_ABORT |You may or may not see output from other processes, |exactly when Open MPI kills them"
+)
+"""Lines below an error that tell nothing of it: frames of compiled code, rules, what Open MPI says of any abort."""
 
 
 def excerpt(lines: Iterable[str], limit: int = 8) -> tuple[str, ...]:
-    """The last non-empty lines, shortened to 300 characters each: what a failure report shows. Frames of compiled code
-    below an error are left out: what it says is above them.
+    """The last non-empty lines, shortened to 300 characters each: what a failure report shows. Those that tell
+    nothing of an error are left out where there are others.
     """
     shown = [safe(line)[:300] for line in lines if line.strip()]
-    return tuple(([line for line in shown if not _FRAME.match(line)] or shown)[-limit:])
+    return tuple(([line for line in shown if not _IDLE.match(line)] or shown)[-limit:])

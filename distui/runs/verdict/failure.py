@@ -20,7 +20,9 @@ from distui.runs.verdict.lines.plain import plain
 from distui.runs.verdict.lines.rules.cause import CRASH_HINT, IN_VAIN, OTHERS, Cause
 from distui.runs.verdict.lines.rules.mpi import UNSTARTED
 
-START_CODES = (125, 126, 127)
+ENGINES = 125
+"""The status of an engine that could not start a container: of one that said something it is the program's own."""
+START_CODES = (ENGINES, 126, 127)
 STARTS = 5.0
 """Seconds within which a command that can't be started has ended."""
 _NOT_STARTED = regex(r"not found|no such file|permission denied|can(?:no|')t exec|\bexec\b", re.IGNORECASE)
@@ -87,11 +89,13 @@ def by_its_own_status(part: Part) -> bool:
     if part.words is not None and part.words.cause == UNSTARTED:
         return True
     end = part.task.end
-    if part.code not in START_CODES or part.error or end is None or end.at is None or end.started_at is None:
+    if part.code not in START_CODES or part.error or end is None or end.state == "never_started":
         return False
-    if end.state == "never_started" or end.at - end.started_at < STARTS:
+    said = _said(part)
+    lasted = end.at is not None and end.started_at is not None and end.at - end.started_at >= STARTS
+    if not lasted and not (part.code == ENGINES and said):
         return False
-    return not any(_NOT_STARTED.search(text) for text in _said(part))
+    return not any(_NOT_STARTED.search(text) for text in said)
 
 
 def _how_reported(part: Part) -> str:
