@@ -282,6 +282,16 @@ def test_an_epoch_has_as_many_steps_as_an_environment(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
+def test_numbers_that_are_no_steps_and_no_epochs_are_left_out(tmp_path: Path) -> None:
+    made = StepCurve(tmp_path)
+    made.put({"step": 1.0, "epoch": 2.0, "loss": 1.0})
+    for number in (1e300, float("inf"), float("nan"), -1.0):
+        made.put({"step": number, "epoch": 2.0, "loss": 2.0})
+        made.put({"step": 2.0, "epoch": number, "loss": 2.0})
+    made.flush()
+    assert [(curve.epoch_of(row), row.last_step) for row in read_steps(tmp_path)] == [(2, 1)]
+
+
 def test_the_rank_that_leads_from_now_on_is_believed(tmp_path: Path) -> None:
     """Rank 1 spoke first, but it is rank 0 that tells how far the run is: else two runs would differ by who was first.
     So it is with the next attempt, from where that begins.

@@ -182,7 +182,7 @@ def place_of(step: float, epoch: float) -> float | None:
     """Where a step is among all of them, as one number; None for what is no step."""
     if not (math.isfinite(step) and math.isfinite(epoch) and step >= 0 and epoch >= 0):
         return None
-    epoch = math.floor(epoch)  # some tell how much of it is done, too
+    epoch //= 1  # some tell how much of it is done, too
     if epoch and step >= OF_EPOCH:
         return None
     place = epoch * OF_EPOCH + step
