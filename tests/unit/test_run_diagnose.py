@@ -81,6 +81,7 @@ def test_exit_in_words(code: int | None, oom: bool, words: str) -> None:
         ("bash: fork: retry: Resource temporarily unavailable", "no more threads or processes"),
         ("  what():  Resource temporarily unavailable", "no more threads or processes"),
         ("/usr/bin/python3: No module named pkg.trian", "`-m` names is not there"),
+        ("/usr/bin/python3.14t: No module named trian", "`-m` names is not there"),
         ("EOFError: EOF when reading a line", "asked for input"),
         ("[rank0]: RuntimeError: Parent directory /out does not exist.", "a folder that it writes to is not there"),
         ("java.lang.OutOfMemoryError: unable to create native thread: possibly out of memory", "no more threads"),
@@ -411,6 +412,8 @@ def test_a_line_that_says_why_is_better_than_a_later_one_that_does_not(lines: li
         "2026-11-22 20:18:55.123 | DEBUG    | data:get:7 - Connection reset by peer",
         "[W socket.cpp:663] The IPv6 network addresses of (h1, 29400) cannot be retrieved (gai error: -2 - Name or "
         "service not known).",
+        "Parent directory /out/run-7 does not exist. Creating it.",
+        "cuda_driver.cc:738] failed to allocate 14.93G (16032268288 bytes) from device: CUDA_ERROR_OUT_OF_MEMORY: out",
     ],
 )
 def test_a_warning_is_no_cause(line: str) -> None:

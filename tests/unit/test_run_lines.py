@@ -130,6 +130,7 @@ def test_excerpt_has_the_error_not_what_tells_nothing_below_it(idle: str) -> Non
     """A stack of compiled code is long; alone it is better than nothing."""
     assert excerpt(["F1 client.h:80] DEADLINE_EXCEEDED", *[idle] * 9]) == ("F1 client.h:80] DEADLINE_EXCEEDED",)
     assert excerpt([idle]) == (idle,)
+    assert excerpt(["reading", "frame #12 is broken", idle]) == ("reading", "frame #12 is broken")
 
 
 def test_last_segment_of_nothing() -> None:

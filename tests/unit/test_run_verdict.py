@@ -402,6 +402,19 @@ def test_jax_that_waits_for_more_processes_than_there_are_has_lost_none() -> Non
     assert found.failure.excerpt == (texts[0][:300], texts[2])
 
 
+def test_jax_whose_leader_does_not_answer_any_more_has_lost_it() -> None:
+    """The same words as of one that was never reached, but for the call."""
+    texts = (
+        "F1129 01:15:45.158101 7 client.h:80] ... the JAX distributed service detected fatal errors. "
+        "This most likely indicates that another task died; ... absl::Status: DEADLINE_EXCEEDED: Deadline Exceeded",
+        "",
+        "RPC: /xla.coordination.CoordinationService/Heartbeat",
+    )
+    words = last_words(lines_of(texts))
+    assert words is not None and words.cause is not None
+    assert (words.weight, words.cause.text) == ("echo", "a peer went away")
+
+
 def test_a_child_that_the_kernel_killed_for_lack_of_memory_is_no_guess() -> None:
     """Its parent only sees SIGKILL; the engine knows that its container had no more memory."""
     child = "subprocess.CalledProcessError: Command 'python3 tokenize.py' died with <Signals.SIGKILL: 9>."

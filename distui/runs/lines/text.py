@@ -199,7 +199,7 @@ def _plain(text: str) -> str:
 
 
 _IDLE = regex(
-    r"(?:\[rank\d{1,9}\]: ?)?(?:\s*@ +0x[0-9a-f]|frame #\d|\*\*\* Check failure stack trace)|-{40,}$"
+    r"(?:\[rank\d{1,9}\]: ?)?(?:\s*@ +0x[0-9a-f]|frame #\d{1,9}: |\*\*\* Check failure stack trace)|-{40,}$"
     r"|NOTE: invoking MPI_ABORT |You may or may not see output from other processes, |exactly when Open MPI kills them"
 )
 """Lines below an error that tell nothing of it: frames of compiled code, rules, what Open MPI says of any abort."""

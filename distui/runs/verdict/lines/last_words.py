@@ -121,6 +121,8 @@ _BELOW = regex(r"\bNCCL error\b|\bRPC that terminated with:$|\berror stack:$")
 """Lines that name an error whose reason stands in the lines below it."""
 _GRAPH = regex(r"\bGraph execution error:$|\broot error\(s\) found\.$")
 """How TensorFlow begins an error whose reason stands below all that led to it."""
+_JAX = "JAX distributed service detected fatal errors"
+"""How JAX begins to guess that another task died; which call of it failed stands two lines below."""
 _CAUSED_BY = "Caused by:"
 """How anyhow and uv begin the reasons of an error, in lines below it."""
 _OVER = regex(r"^\[?[EWIF] ?\d{3,4} |^$|Traceback \(most recent call last\)")
@@ -284,6 +286,8 @@ def _of_service(heads: Sequence[str]) -> bool:
 def _meant(texts: Sequence[str], i: int) -> Cause | None:
     """The cause that a line names; where its reason stands below it, that one."""
     cause = cause_of([texts[i]])
+    if _JAX in texts[i]:
+        return cause_of(texts[i + 1 : i + 3]) or cause
     if cause is None and (_GRAPH.search(texts[i]) or _CAUSED_BY in texts[i + 1 : i + 3]):
         return cause_of(takewhile(lambda text: not _HEAD.search(text), texts[i + 1 : i + 1 + LONG_REASON]))
     if not _BELOW.search(texts[i]) or not (cause is None or cause.unclear):

@@ -70,8 +70,7 @@ RULES: tuple[tuple[str, Cause], ...] = (
         r"|failed to connect to any network address|failed to connect/validate to host .*timed out"
         r"|got error: (Socket Timeout|wait timeout)"
         r"|connect\(\) timed out\. Original timeout"
-        r"|(?:calling |^RPC: )/(?:tensorflow|xla\.coordination)\.CoordinationService/RegisterTask"
-        r"|\bJAX distributed service detected fatal errors\..{0,999}DEADLINE_EXCEEDED: Deadline Exceeded$",
+        r"|(?:calling |^RPC: )/(?:tensorflow|xla\.coordination)\.CoordinationService/RegisterTask",
         Cause(
             "not every rank reached the rendezvous",
             "see that all ranks started, that none waits for more than those, and that this host reaches MASTER_ADDR",

@@ -10,11 +10,11 @@ RULES: tuple[tuple[str, Cause], ...] = (
         Cause("a Python module is missing", "install it in the image; on the host where the job has no container"),
     ),
     (
-        r"^(?:/\S{1,999}/)?python[\d.]*: No module named ",  # of `python -m`
+        r"^(?:/\S{1,999}/)?python[\d.]*t?: No module named ",  # of `python -m`
         Cause(
             "the module that `-m` names is not there",
-            "check `command:` and `workdir:`; `code: ./` (--set code=./) sends your folder",
-            with_code="check its name in `command:`; `distui plan` says what was left out of the code",
+            "check `command:` and `workdir:`, or install it in the image; `code: ./` (--set code=./) sends your folder",
+            with_code="check its name, or install it in the image; `distui plan` says what was left out of the code",
         ),
     ),
     (
@@ -22,7 +22,7 @@ RULES: tuple[tuple[str, Cause], ...] = (
         Cause("it asked for input, of which a rank has none", "answer it by an option or variable of the program"),
     ),
     (
-        r"\bParent directory .{1,999} does not exist\.",  # torch.save
+        r"Error: Parent directory .{1,999} does not exist\.$",  # torch.save
         Cause("a folder that it writes to is not there", "make it in the program, or name one of `volumes:`"),
     ),
     (

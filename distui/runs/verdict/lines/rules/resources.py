@@ -63,7 +63,7 @@ RULES: tuple[tuple[str, Cause], ...] = (
     (
         r"\b(?:CUDA|HIP|NPU|XPU|MPS backend)(?: error:)? out of memory|OOM when allocating tensor"
         r"|\b(?:torch|cupy|numba)(?:\.\w+)*\.OutOfMemoryError|^OutOfMemoryError: Out of memory allocating"
-        r"|CUDA_ERROR_OUT_OF_MEMORY|Triton Error \[(?:CUDA|HIP)\]: out of memory"
+        r"|(?<!from device: )CUDA_ERROR_OUT_OF_MEMORY|Triton Error \[(?:CUDA|HIP)\]: out of memory"
         r"|RESOURCE_EXHAUSTED: Out of memory|Cuda failure (\d+ )?'out of memory'",
         Cause("the GPU ran out of memory", "smaller batch, or `nvidia-smi` for who else uses it"),
     ),
