@@ -7,7 +7,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from distui.spec.yaml.edit_text import scalar, set_value, words
+from distui.spec.yaml.edit_text import nested_at, scalar, set_value, values_at, words
 
 JOB = """\
 # a job
@@ -92,3 +92,61 @@ def test_the_others_keep_their_values(key: str) -> None:
     top, _, sub = key.partition(".")
     assert {k: v for k, v in new.items() if k != top} == {k: v for k, v in old.items() if k != top}
     assert (new[top][sub] if sub else new[top]) == 7
+
+
+ALIASES = """\
+x-program: &program train.py
+x-words: &words [python, *program]
+name: llm
+command:
+  - python
+  - *program
+image: *program
+fabric: &fabric {kind: tcp}
+torchrun: *fabric
+"""
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "before", "after"),
+    [
+        ("command", None, "command:\n  - python\n  - *program\n", ""),
+        ("command", "[a]", "command:\n  - python\n  - *program\n", "command: [a]\n"),
+        ("image", "b", "image: *program", "image: b"),
+        ("image", None, "image: *program\n", ""),
+        ("torchrun", "{}", "torchrun: *fabric", "torchrun: {}"),
+        ("env", "{A: b}", "torchrun: *fabric\n", "torchrun: *fabric\nenv: {A: b}\n"),
+    ],
+)
+def test_an_alias_is_changed_where_it_stands(key: str, value: str | None, before: str, after: str) -> None:
+    assert set_value(ALIASES, key, value) == ALIASES.replace(before, after)
+
+
+def test_what_an_alias_names_is_changed_for_no_others() -> None:
+    assert set_value(ALIASES, "torchrun.kind", "ib") is None
+
+
+def test_aliases_are_read_as_what_they_name() -> None:
+    assert values_at(ALIASES, ["image", "x-words", "torchrun.kind"]) == {
+        "image": "train.py",
+        "x-words": ("python", "train.py"),
+        "torchrun.kind": "tcp",
+    }
+    assert nested_at(ALIASES, ["torchrun", "x-words"]) == {"torchrun": 9}
+
+
+@pytest.mark.parametrize("text", ["command: &x [a, *x]\n", "command: &x\n  - a\n  - *x\n", "command: &x\n  a: *x\n"])
+def test_a_value_that_holds_itself_ends_nothing(text: str) -> None:
+    assert set_value(text, "command", "[b]") == "command: [b]\n"
+    assert set_value(text, "name", "a") == f"{text}name: a\n"
+    assert values_at(text, ["command"]) == {"command": text.removeprefix("command: ").rstrip()}
+
+
+def test_a_few_aliases_that_are_a_million_values_cost_nothing() -> None:
+    levels = "".join(f"x{n}: &x{n} [{', '.join([f'*x{n - 1}'] * 9)}]\n" for n in range(1, 30))
+    text = f"x0: &x0 a\n{levels}command:\n  - *x29\n"
+    assert set_value(text, "command", "[b]") == text.replace("command:\n  - *x29\n", "command: [b]\n")
+
+
+def test_what_is_nested_beyond_measure_is_not_changed() -> None:
+    assert set_value(f"name: a\ncommand: {'[' * 2000}{']' * 2000}\n", "name", "b") is None

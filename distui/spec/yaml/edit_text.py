@@ -14,6 +14,7 @@ from typing import Any
 import yaml
 
 from distui.regex import regex
+from distui.spec.yaml.nodes import MAX_DEPTH
 
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _PLAIN = regex(r"(?:--?(?=[A-Za-z]))?[A-Za-z_./][\w./@+-]*(?::[\w./@+-]+)*")
@@ -46,34 +47,86 @@ def set_value(text: str, key: str, value: str | None, *, name: str | None = None
 
 def set_at(text: str, keys: Sequence[str], value: str | None, *, name: str | None = None) -> str | None:
     """As `set_value`, for keys that may hold dots themselves, as names of hosts do."""
-    try:
-        documents = list(yaml.compose_all(text, Loader=_LOADER))
-    except (yaml.YAMLError, RecursionError):
-        return None
-    root = next((d for d in documents if _named(d, name)), None)
-    if not isinstance(root, yaml.MappingNode) or root.flow_style:
+    documents = _documents(text)
+    root = _root(documents, name)
+    if root is None or root.flow_style:
         return None
     made = _set(_Text(text), root, list(keys), value)
-    return made if _composes(made, len(documents)) else None
+    # a value may have held the anchor that another one refers to
+    return made if made is not None and len(_documents(made)) == len(documents) else None
 
 
-def _composes(text: str, documents: int) -> bool:
-    """Whether a text is YAML still: a value may have held the anchor that another one refers to."""
+def _root(documents: Sequence[yaml.Node], name: str | None) -> yaml.MappingNode | None:
+    root = next((d for d in documents if _named(d, name)), None)
+    return root if isinstance(root, yaml.MappingNode) else None
+
+
+class _Alias(yaml.Node):
+    """Where a mapping or list is meant that is written elsewhere."""
+
+    def __init__(self, of: yaml.CollectionNode, start: Any, end: Any) -> None:
+        self.of, self.start_mark, self.end_mark = of, start, end
+
+
+def _documents(text: str) -> list[yaml.Node]:
+    """The documents as nodes, of which each has the place where it stands, aliases too; none where that is no YAML."""
     try:
-        return len(list(yaml.compose_all(text, Loader=_LOADER))) == documents
-    except (yaml.YAMLError, RecursionError):
-        return False
+        return list(_composed(text))
+    except yaml.YAMLError:
+        return []
+
+
+def _composed(text: str) -> Iterator[yaml.Node]:
+    anchors: dict[str, yaml.Node] = {}
+    opened: list[yaml.CollectionNode] = []
+    events: Iterator[Any] = yaml.parse(text, Loader=_LOADER)
+    for event in events:
+        node: yaml.Node
+        at: tuple[Any, Any] = event.start_mark, event.end_mark
+        match event:
+            case yaml.DocumentStartEvent():
+                anchors.clear()
+                continue
+            case yaml.CollectionStartEvent() if len(opened) < MAX_DEPTH:
+                kind = yaml.MappingNode if isinstance(event, yaml.MappingStartEvent) else yaml.SequenceNode
+                opened.append(kind(str(event.tag), [], *at, event.flow_style))
+                anchors |= {event.anchor: opened[-1]} if event.anchor else {}
+                continue
+            case yaml.CollectionEndEvent() if opened:
+                node = opened.pop()
+                node.end_mark = at[1]
+                if isinstance(node, yaml.MappingNode):
+                    node.value = list(zip(node.value[::2], node.value[1::2], strict=True))
+            case yaml.ScalarEvent():
+                node = yaml.ScalarNode(str(event.tag), event.value, *at)
+                anchors |= {event.anchor: node} if event.anchor else {}
+            case yaml.AliasEvent() if event.anchor in anchors:
+                node = _alias(anchors[event.anchor], *at)
+            case yaml.NodeEvent():
+                raise yaml.YAMLError("nested too deep, or an alias of nothing")
+            case _:
+                continue
+        if opened:
+            opened[-1].value.append(node)
+        else:
+            yield node
+
+
+def _alias(of: yaml.Node, start: Any, end: Any) -> yaml.Node:
+    if isinstance(of, yaml.CollectionNode):
+        return _Alias(of, start, end)
+    return yaml.ScalarNode(of.tag, of.value, start, end)
+
+
+def _meant(node: yaml.Node | None) -> yaml.Node | None:
+    return node.of if isinstance(node, _Alias) else node
 
 
 def values_at(text: str, keys: Sequence[str], *, name: str | None = None) -> dict[str, str | tuple[str, ...]] | None:
     """What is written at dotted keys, valid or not: a scalar's value, a list of scalars, of anything else its text;
     "" where a key is missing. None when the text is not valid YAML, or the document is not a mapping."""
-    try:
-        documents = list(yaml.compose_all(text, Loader=_LOADER))
-    except (yaml.YAMLError, RecursionError):
-        return None
-    root = next((d for d in documents if _named(d, name)), None)
-    if not isinstance(root, yaml.MappingNode):
+    root = _root(_documents(text), name)
+    if root is None:
         return None
     source = _Text(text)
     return {key: _written(source, _node(root, key.split("."))) for key in keys}
@@ -90,18 +143,15 @@ def scalars(text: str) -> Iterator[str]:
 def nested_at(text: str, keys: Sequence[str], *, name: str | None = None) -> dict[str, int]:
     """Of these dotted keys those whose value is a mapping, or a list with more than scalars in it: what one line of
     words can't say. Each with the line where the value begins, from 1."""
-    try:
-        documents = list(yaml.compose_all(text, Loader=_LOADER))
-    except (yaml.YAMLError, RecursionError):
-        return {}
-    root = next((d for d in documents if _named(d, name)), None)
-    if not isinstance(root, yaml.MappingNode):
+    root = _root(_documents(text), name)
+    if root is None:
         return {}
     nodes = {key: _node(root, key.split(".")) for key in keys}
     return {key: node.start_mark.line + 1 for key, node in nodes.items() if node is not None and _is_nested(node)}
 
 
-def _is_nested(node: yaml.Node) -> bool:
+def _is_nested(node: yaml.Node | None) -> bool:
+    node = _meant(node)
     if isinstance(node, yaml.SequenceNode):
         return not all(isinstance(item, yaml.ScalarNode) for item in node.value)
     return isinstance(node, yaml.MappingNode)
@@ -109,13 +159,19 @@ def _is_nested(node: yaml.Node) -> bool:
 
 def _node(node: yaml.Node, keys: Sequence[str]) -> yaml.Node | None:
     """The node at a path of keys; where a value stands in the place of a mapping, that value."""
-    if not keys or not isinstance(node, yaml.MappingNode):
+    table = _meant(node)
+    if not keys or not isinstance(table, yaml.MappingNode):
         return node
-    found = next((v for k, v in node.value if k.value == keys[0]), None)
+    found = next((v for k, v in table.value if _is_key(k, keys[0])), None)
     return None if found is None else _node(found, keys[1:])
 
 
+def _is_key(node: yaml.Node, key: str) -> bool:
+    return isinstance(node, yaml.ScalarNode) and node.value == key
+
+
 def _written(source: _Text, node: yaml.Node | None) -> str | tuple[str, ...]:
+    node = _meant(node)
     if node is None:
         return ""
     if isinstance(node, yaml.ScalarNode):
@@ -128,7 +184,7 @@ def _written(source: _Text, node: yaml.Node | None) -> str | tuple[str, ...]:
 def _named(node: yaml.Node, name: str | None) -> bool:
     if name is None or not isinstance(node, yaml.MappingNode):
         return True
-    return any(k.value == "name" and v.value == name for k, v in node.value)
+    return any(_is_key(k, "name") and _is_key(v, name) for k, v in node.value)
 
 
 class _Text:
@@ -164,7 +220,7 @@ class _Text:
 
     def _leaves(self, node: yaml.Node) -> Iterator[tuple[int, int]]:
         """Where the single values in a node stand."""
-        if isinstance(node, yaml.ScalarNode):
+        if not isinstance(node, yaml.CollectionNode):
             yield self.at(node.start_mark), self.end(node)
             return
         for child in node.value:
@@ -180,10 +236,13 @@ class _Text:
         return start + len(self.text[start:end].rstrip())
 
 
-def _set(text: _Text, node: yaml.MappingNode, keys: list[str], value: str | None) -> str:
-    pair = next(((k, v) for k, v in node.value if k.value == keys[0]), None)
+def _set(text: _Text, node: yaml.MappingNode, keys: list[str], value: str | None) -> str | None:
+    """None where it is said elsewhere, for others too."""
+    pair = next(((k, v) for k, v in node.value if _is_key(k, keys[0])), None)
     if pair is None:
         return text.text if value is None else _insert(text, node, keys, value)
+    if len(keys) > 1 and isinstance(pair[1], _Alias):
+        return None
     if len(keys) > 1 and isinstance(pair[1], yaml.MappingNode):
         return _set(text, pair[1], keys[1:], value)
     if value is None:
