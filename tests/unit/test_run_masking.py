@@ -51,8 +51,20 @@ def test_a_value_with_colours_in_it_is_hidden(between: str) -> None:
     assert MASK.hide(Batch((1,), (b"",), (other,)), other)[1:] == (other, ())
 
 
+@pytest.mark.parametrize("title", ["\x1b]0;title\n", "\x1b]0;title\r", "\x1bPwords\n", "\x1b^words\r"])
+def test_a_title_that_is_never_ended_hides_no_value_behind_its_line(title: str) -> None:
+    """What shows a line begins anew with each, and behind `\\r`; the value is whole there."""
+    text = f"{title}{VALUE[:4]}\x1b[31m{VALUE[4:]}\n".encode()
+    pieces = text.splitlines(keepends=True) if b"\r" not in text else [text]
+    block = Batch((1,) * len(pieces), (b"",) * len(pieces), pieces)
+    _, hidden, found = MASK.hide(block, text)
+    assert (hidden, found) == (title.encode() + b"***\n", ("TOKEN",))
+
+
 @given(
-    st.lists(st.sampled_from(["\x1b", "\x1b[0m", "\x1b[2K", "\x1b]", "x", "\x07", "[", "\x1b\\", "\x1bP"]), max_size=6)
+    st.lists(
+        st.sampled_from(["\x1b", "\x1b[0m", "\x1b[2K", "\x1b]", "x", "\x07", "[", "\x1b\\", "\x1bP", "\r"]), max_size=6
+    )
 )
 def test_no_escape_sequences_show_a_value_that_they_part(parts: list[str]) -> None:
     """Whatever they are: what is shown of a line and where values are looked for is by one rule."""

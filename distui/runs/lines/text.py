@@ -124,8 +124,10 @@ class WholeLines:
 
 
 _SGR = regex(r"\x1b\[[0-9;:]*m")
-ESCAPE = r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[PX^_][^\x1b]*(?:\x1b\\)?|[ -/]*[0-~])?"
-"""What is taken out of a line, in one pass, before it is shown; secrets are looked for as if it were (`masking.py`)."""
+ESCAPE = r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b\r\n]*(?:\x07|\x1b\\)?|[PX^_][^\x1b\r\n]*(?:\x1b\\)?|[ -/]*[0-~])?"
+"""What is taken out of a line, in one pass, before it is shown; secrets are looked for as if it were (`masking.py`).
+One that is never ended goes no further than its line, or what `\\r` leaves of it.
+"""
 _ESCAPES = regex(ESCAPE)
 _CONTROL = regex(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f"  # C0, C1
