@@ -108,6 +108,10 @@ async def test_probe_news_and_jobs(backend: ClusterBackend) -> None:
                 break
     await stream.aclose()  # type: ignore[attr-defined]
     write_job(backend, 3)
+    with (backend.places.selection.cwd / "jobs" / "huge.yaml").open("wb") as file:
+        file.truncate(65 << 20)
+    assert await backend.images() == {}  # no job names one; what can't be read is in the list of jobs
+    (backend.places.selection.cwd / "jobs" / "huge.yaml").unlink()
     (backend.places.selection.cwd / "jobs" / "bad.yaml").write_text("version: 1\nnam: x\n")
     (backend.places.selection.cwd / "compose.yaml").write_text("services: {}\n")
     jobs = {job.name: job for job in backend.jobs()}

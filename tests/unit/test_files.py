@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from distui import config, files
+from distui.cluster.attach.live_run import _copy
 from distui.errors import SpecError, UsageError
 from distui.runs.launch.job_record import recorded_job
 from distui.runs.lines import times
@@ -20,6 +21,7 @@ from distui.runs.lines.events import RunEnded
 from distui.runs.report import summary
 from distui.runs.report import text as report
 from distui.runs.store import recorded
+from distui.runs.store.end_record import started_here
 from distui.runs.store.journal import Journal
 from distui.runs.store.logs import TaskLog
 from distui.runs.store.masking import Mask
@@ -179,6 +181,31 @@ def test_a_file_system_without_locks_is_named(tmp_path: Path, monkeypatch: pytes
     with pytest.raises(UsageError, match="lock can't be locked: Function not implemented"), stored.followed():
         pass
     assert not stored.is_followed
+
+
+def test_events_of_whatever_shape_tell_of_no_task(tmp_path: Path) -> None:
+    """Nor do they keep one from being told of that is there."""
+    stored = RunStore(tmp_path).create("r1")
+    (stored.path / "events.ndjson").write_text('{"type": []}\n{"type": {}}\n{"type": "task", "task": 3}\n[]\n{"a\n')
+    assert started_here(stored) == {3}
+
+
+def test_where_the_log_of_a_build_is_kept_is_said_whatever_else_is_there(tmp_path: Path) -> None:
+    """As a log that another distui removes just now."""
+    stored = RunStore(tmp_path).create("r1")
+    stored.build_log("h1").write_text("boom")
+    (tmp_path / "builds").mkdir()
+    (tmp_path / "builds" / "old").symlink_to("gone")
+    assert stored.keep_build_log("h1").read_text() == "boom"
+
+
+def test_a_folder_is_copied_while_something_is_written_there(tmp_path: Path) -> None:
+    """What is just being written has a name that is gone in a moment."""
+    stored = RunStore(tmp_path / "state").create("r1")
+    (stored.path / "plan.json").write_text("{}")
+    (stored.path / ".plan.json.17").symlink_to("gone")
+    _copy(stored, tmp_path / "copy")
+    assert [path.name for path in (tmp_path / "copy/runs/r1").iterdir() if path.is_file()] == ["plan.json"]
 
 
 def test_a_folder_whose_name_is_no_text_may_hold_runs(tmp_path: Path) -> None:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import fcntl
+import os
 from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
@@ -24,6 +27,7 @@ from distui.runs.hosts.claims.folder import Claim
 from distui.runs.launch import launch as launch_module
 from distui.runs.launch.leases import PortsTaken
 from distui.runs.lines.events import PhaseBegun, RankChanged, StopAsked, TaskStarted
+from distui.runs.store import runs
 from distui.runs.task.host_run import HostRun
 from distui.session import Completed
 from distui.spec.job.job import DataMount
@@ -804,6 +808,26 @@ async def test_a_secret_is_in_the_env_file_and_nowhere_else(cluster: Cluster) ->
     output = [repr(cluster.events), *(repr(h.ran) for h in cluster.hosts), repr(plan)]
     output += [p.read_text() for p in cluster.store.root.rglob("*") if p.is_file()]
     assert not [text for text in output if "hunter2" in text]
+    assert cluster.left() == []
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [(errno.ENOSYS, "lock can't be locked: Function"), (errno.ENOSPC, "r1: No space left on dev")],
+)
+async def test_a_run_that_cannot_be_locked_here_was_not_started(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch, error: int, said: str
+) -> None:
+    """On a file system without locks, or on a full one: as any start that is refused."""
+
+    def refuse(*_: object) -> int:
+        raise OSError(error, os.strerror(error))
+
+    monkeypatch.setattr(*(fcntl, "flock", refuse) if error == errno.ENOSYS else (runs, "open_fd", refuse))
+    ended = await cluster.run(cluster.plan())
+
+    assert ended.outcome == "launch_failed"
+    assert said in cluster.said()
     assert cluster.left() == []
 
 

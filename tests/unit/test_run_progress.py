@@ -270,6 +270,12 @@ def test_the_figure_that_tells_how_it_goes(names: tuple[str, ...], want: str | N
     assert figure_name(names) == want
 
 
+@pytest.mark.parametrize("speed", [0.0, -1.0])
+def test_a_speed_that_is_none_is_not_said(speed: float) -> None:
+    """A verdict is read from hosts, as somebody wrote it."""
+    assert progress_words(Progressed(1.0, 0, "h1", {"step": 3.0}, seconds_per_step=speed)) == "step 3"
+
+
 def test_progress_in_words() -> None:
     """What the report at the end and `show` say."""
     progress = Progressed(1.0, 0, "h1", {"step": 18974.0, "loss": 2.061}, {"stage": "eval"}, 2.31)

@@ -233,7 +233,7 @@ def progress_words(progress: Progressed) -> str:
     said += [f"{name} {_figure(value)}" for name, value in values.items()]
     said += [f"{name} {text}" for name, text in progress.words.items()]
     speed = progress.seconds_per_step
-    if speed is not None:
+    if speed is not None and speed > 0:
         said.append(f"{speed:.2f} s/it" if speed >= 0.5 else f"{1 / speed:.1f} it/s")
     return safe("  ".join(said))
 

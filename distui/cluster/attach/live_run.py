@@ -229,7 +229,8 @@ def _copy(stored: StoredRun, folder: Path) -> None:
     """What is recorded of a run, as a run in `folder` that is followed on. Raises CheckFailed for a full disk."""
     try:
         copy = RunStore(folder).adopt(stored.run_id)
-        shutil.copytree(stored.path, copy.path, ignore=shutil.ignore_patterns("lock", "stop"), dirs_exist_ok=True)
+        left_out = shutil.ignore_patterns("lock", "stop", ".*")  # what is just being written has another name soon
+        shutil.copytree(stored.path, copy.path, ignore=left_out, dirs_exist_ok=True)
     except OSError as exc:
         raise cannot_write(folder, exc, "; the run was not touched") from exc
 

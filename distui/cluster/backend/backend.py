@@ -30,7 +30,6 @@ from distui.doctor.reach_check import endpoints
 from distui.doctor.smoke import PairResult
 from distui.facts.host import HostFacts, ProbeResult
 from distui.facts.probe import probe_all
-from distui.files import read_text
 from distui.identity import owner
 from distui.monitor.figures import HostNews, figures
 from distui.plan.model import NoPlan, RunPlan
@@ -146,7 +145,7 @@ class ClusterBackend(HostBackend, RunBackend):
         return await images_present(await self.connector(), up, images) if images else {}
 
     def _images_of_jobs(self) -> tuple[str, ...]:
-        found = [self.draft(read_text(job.path, errors="replace"), str(job.path), job.name).job for job in self.jobs()]
+        found = [job.job for job in self.jobs()]
         return tuple(dict.fromkeys(job.image for job in found if job is not None and job.image))[:MOST_IMAGES]
 
     def _up(self) -> list[Host]:

@@ -11,7 +11,7 @@ import contextlib
 from collections.abc import AsyncIterator, Mapping
 from types import TracebackType
 
-from distui.errors import DistuiError, ExitCode, HostCommandError, HostError
+from distui.errors import DistuiError, ExitCode, HostCommandError, HostError, UsageError
 from distui.facts.host import HostFacts
 from distui.plan.model import RunPlan
 from distui.runs.attempt.attempt import Attempt
@@ -40,7 +40,7 @@ from distui.runs.lines.explanation import Explanation
 from distui.runs.state.reducer import RunState
 from distui.runs.store.end_record import EndRecord, cut_off_here, started_here
 from distui.runs.store.masking import Mask
-from distui.runs.store.runs import StoredRun, cannot_write
+from distui.runs.store.runs import AlreadyFollowed, StoredRun, cannot_write
 from distui.runs.store.why_records import WhyRecord, keep
 from distui.runs.task.host_run import HostRun
 from distui.runs.verdict.evidence import Stop
@@ -77,7 +77,7 @@ class RunController:
                 self.hosts[host].silent = trouble
         self._lock = contextlib.ExitStack()
         """The run's lock, while it is in our hands."""
-        self._no_lock: OSError | None = None
+        self._no_lock: OSError | UsageError | None = None
         self._driver: asyncio.Task[None] | None = None
         self._starting = not context.adopted
         """Whether an attempt's tasks are not all started, and are to be."""
@@ -126,6 +126,10 @@ class RunController:
             self._lock.enter_context(self.stored.followed())
         except OSError as exc:
             self._no_lock = exc
+        except UsageError as exc:
+            if self._run.adopted or isinstance(exc, AlreadyFollowed):
+                raise
+            self._no_lock = exc  # a start that is refused, which leaves its name free
         self._driver = asyncio.create_task(self._drive(), name=f"run {self.plan.run_id}")
         return self
 
@@ -186,7 +190,8 @@ class RunController:
         with self._lock:
             try:
                 if self._no_lock is not None:
-                    raise cannot_write(self.stored.path, self._no_lock)
+                    why = self._no_lock
+                    raise why if isinstance(why, UsageError) else cannot_write(self.stored.path, why)
                 with self._run.events.writing():
                     await self._write_down()
             except DistuiError as exc:

@@ -8,7 +8,7 @@ verdict that is written, and does not judge what is left.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Annotated, Any
 
@@ -171,15 +171,15 @@ def started_here(stored: StoredRun) -> frozenset[int]:
 
     A stop that was begun here may have removed any of them before it was interrupted, or met a host out of reach.
     """
-    return _started(stored, {"attempt", "stop"})
+    return _started(stored, ("attempt", "stop"))
 
 
 def cut_off_here(stored: StoredRun, tasks: Iterable[int]) -> frozenset[int]:
     """Those of the newest attempt's tasks that a launch from here did not come to start: it was killed."""
-    return frozenset(tasks) - _started(stored, {"attempt"}) if begun_here(stored) else frozenset()
+    return frozenset(tasks) - _started(stored, ("attempt",)) if begun_here(stored) else frozenset()
 
 
-def _started(stored: StoredRun, since: Collection[str]) -> frozenset[int]:
+def _started(stored: StoredRun, since: Sequence[str]) -> frozenset[int]:
     """The tasks that were started since the last event of these types."""
     started: set[int] = set()
     for value in stored.events():

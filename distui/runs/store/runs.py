@@ -38,7 +38,17 @@ from typing import Any
 from distui.config import refuse_strangers
 from distui.errors import CheckFailed, NotFound, UsageError
 from distui.facts.values import loads, loads_own
-from distui.files import check_folder, lines_of, lock_alone, make_private, open_fd, read_text, reason, write_private
+from distui.files import (
+    NotAFile,
+    check_folder,
+    lines_of,
+    lock_alone,
+    make_private,
+    open_fd,
+    read_text,
+    reason,
+    write_private,
+)
 from distui.frozen import frozen
 from distui.regex import regex
 from distui.whole import whole
@@ -104,10 +114,11 @@ class StoredRun:
         try:
             folder.mkdir(mode=0o700, exist_ok=True)
             log.replace(kept)
-            for old in sorted(folder.iterdir(), key=lambda p: -p.stat().st_mtime)[KEPT_BUILDS:]:
-                old.unlink(missing_ok=True)
         except OSError:
             return log
+        with contextlib.suppress(OSError):  # another distui may remove old ones, too
+            for old in sorted(folder.iterdir(), key=lambda p: -p.stat().st_mtime)[KEPT_BUILDS:]:
+                old.unlink(missing_ok=True)
         return kept
 
     def follow_file(self, task: int) -> Path:
@@ -246,10 +257,12 @@ class StoredRun:
 
     @contextlib.contextmanager
     def followed(self) -> Iterator[None]:
-        """Hold the run's lock. Raises UsageError when another distui on this machine follows the run."""
+        """Hold the run's lock. Raises AlreadyFollowed when another distui on this machine follows the run, UsageError
+        where nothing can be locked, OSError where the folder can't be written.
+        """
         try:
             lock = open_fd(self.path / "lock", os.O_RDWR | os.O_CREAT)
-        except OSError as exc:
+        except (NotAFile, IsADirectoryError) as exc:
             raise UsageError(
                 f"{self.path / 'lock'} {reason(exc)}", hint=f"remove it: `rm {self.path / 'lock'}`"
             ) from exc
