@@ -24,6 +24,7 @@ from distui.runs.report.attention import CLEARED, Attention, Terminal
 from distui.tui.app import DistuiApp
 from distui.tui.dialogs.confirm import Confirm
 from distui.tui.dialogs.quit import QuitScreen
+from distui.tui.frame.base import View
 from distui.tui.frame.context import work
 from distui.tui.terminal import clipboard
 from distui.tui.widgets.rows import RowList
@@ -397,6 +398,22 @@ async def test_no_color_leaves_no_colour(open_app: Any, backend: FakeBackend, mo
         assert app.palette.plain
         assert styles
         assert "▌" in screen_text(app)
+
+
+@pytest.mark.parametrize("key", ["pagedown", "pageup"])
+async def test_the_palette_takes_a_page_key_before_it_is_painted(open_app: Any, key: str) -> None:
+    """In a burst of keys it comes between what was found and its first row."""
+    async with open_app() as (app, pilot):
+        await press(pilot, "ctrl+p")
+        found = app.screen.query_one(CommandList)
+        await until(pilot, lambda: found.highlighted is not None)
+        found.display = False
+        await settle(pilot)
+        found._clear_caches()
+        await press(pilot, key)
+        found.display = True
+        await press(pilot, "escape")
+        assert isinstance(app.screen, View)
 
 
 async def test_in_ascii_the_palette_has_signs_of_its_own(open_app: Any) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from textual.app import ComposeResult
-from textual.command import CommandPalette
+from textual.command import CommandList, CommandPalette
 
 from distui.tui.dialogs.keys import DialogKeys, Keys
 
@@ -17,3 +17,8 @@ class PaletteScreen(CommandPalette):
         """See textual."""
         yield from super().compose()
         yield DialogKeys(lambda: KEYS)
+
+    def _action_command_list(self, action: str) -> None:
+        """See textual. What was found just now has no rows yet, and no pages: textual ends the app with an error."""
+        if self.query_one(CommandList).scrollable_content_region or not action.startswith("page"):
+            super()._action_command_list(action)
