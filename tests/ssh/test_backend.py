@@ -25,6 +25,7 @@ from distui.cli.runs import opening
 from distui.cli.runs.launching import How
 from distui.cli.settings import Settings
 from distui.cluster.attach import ending
+from distui.cluster.attach import places as places_module
 from distui.cluster.attach.places import Places
 from distui.cluster.backend import backend as backend_module
 from distui.cluster.backend.backend import ClusterBackend
@@ -34,6 +35,7 @@ from distui.errors import CheckFailed, NotFound, UsageError
 from distui.plan.model import NoPlan, RunPlan
 from distui.remote.demo.demo import DemoHosts
 from distui.runs.ending import next_attempt
+from distui.runs.hosts.discover import FoundRun, FoundRuns
 from distui.runs.hosts.reuse import reusing
 from distui.runs.insight.asking import watching
 from distui.runs.lines.events import LogLines, Notice, PhaseBegun, RunEnded
@@ -676,6 +678,24 @@ async def test_a_full_disk_starts_nothing_and_leaves_the_name_free(
     assert live.state.ended is not None and live.state.ended.outcome == "succeeded"
 
 
+async def test_a_start_that_did_not_begin_leaves_its_name_free(
+    backend: ClusterBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where the app is left while its hosts are connected to."""
+    job, made = await planned(backend, 2, "early")
+
+    @contextlib.asynccontextmanager
+    async def left(hosts: Sequence[Host]) -> AsyncIterator[Connector]:
+        raise asyncio.CancelledError
+        yield
+
+    with monkeypatch.context() as patch:
+        patch.setattr(backend, "_connect", left)
+        with pytest.raises(asyncio.CancelledError):
+            await backend.launch(job, made)  # type: ignore[arg-type]
+    assert backend.settings.store.get("early") is None
+
+
 async def test_what_is_left_of_a_run_is_reported_before_it_goes(backend: ClusterBackend) -> None:
     """Folders on the hosts with their bytes, the folder here with its files; after pruning nothing."""
     job, made = await planned(backend, 2, "gone")
@@ -692,6 +712,19 @@ async def test_what_is_left_of_a_run_is_reported_before_it_goes(backend: Cluster
     assert left.unreachable == {} and left.ranks == ()
     backend.settings.store.remove("gone")
     assert (await backend.remains("gone")).ranks == (0, 1), "logs that were never read here are named before they go"
+    asked = places_module.find_runs
+
+    async def with_stranger(*given: Any, **more: Any) -> FoundRuns:
+        """A run of somebody else that has the name, too, and began later."""
+        found = await asked(*given, **more)
+        task = found.runs[0].tasks[0]
+        labels = dataclasses.replace(task.labels, owner="eve@elsewhere", launch="beef", ranks=(7,), world_size=8)
+        other = FoundRun("gone", (dataclasses.replace(task, labels=labels),))
+        return dataclasses.replace(found, runs=(other, *found.runs))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(places_module, "find_runs", with_stranger)
+        assert (await backend.remains("gone")).ranks == (0, 1), "what another has under that name does not go"
     await backend.prune("gone")
     assert (await backend.remains("gone")).items == ()
 

@@ -48,7 +48,7 @@ async def test_folders_are_reported_with_their_bytes_and_dead_hosts_by_name() ->
     """Nothing is removed by asking; a host that can't be asked is no host without anything."""
     place = ".local/state/distui/hosts/h1/r1"
     h1 = Session({place: 12})
-    found = await remains(Connector(h1=h1), [Host("h1"), Host("h2")], "r1")
+    found = await remains(Connector(h1=h1), [Host("h1"), Host("h2")], "r1", None, {})
     assert found.items == (Remain("h1", f"~/{place}", 12 * 1024),)
     assert found.unreachable == {"h2": Trouble("timeout", "h2 does not answer")}
     assert not any("rm" in word for argv in h1.asked for word in argv)

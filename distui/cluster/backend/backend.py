@@ -23,7 +23,7 @@ from distui.cluster.jobs.secrets import code_token, job_secrets
 from distui.cluster.names import run_name
 from distui.cluster.start.planning import PlannedRun, RunPlanner, Sources, code_reader
 from distui.cluster.start.request import RunRequest
-from distui.cluster.start.starting import controller_of, record
+from distui.cluster.start.starting import controller_of, forget, record
 from distui.doctor.images import Images, images_present
 from distui.doctor.reach import ReachReport
 from distui.doctor.reach_check import endpoints
@@ -261,7 +261,11 @@ class ClusterBackend(HostBackend, RunBackend):
             limits = self.settings.limits()
             return controller_of(connector, stored, planned, preflight=preflight, force=force, limits=limits)
 
-        return await self._manager.keep(self._connect(planned.request.hosts), make)
+        try:
+            return await self._manager.keep(self._connect(planned.request.hosts), make)
+        except BaseException:  # also who leaves the app meanwhile
+            forget(stored)
+            raise
 
 
 def _hidden(values: Mapping[str, str]) -> dict[str, str]:

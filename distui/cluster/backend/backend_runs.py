@@ -17,7 +17,7 @@ from distui.cluster.attach.beside import Beside
 from distui.cluster.attach.ending import end_run
 from distui.cluster.attach.following import LeftBehind, Leftover, Over, follow_run, open_run, over_here
 from distui.cluster.attach.listing import list_runs
-from distui.cluster.attach.places import NameTaken, Places, RunLocation, check_name, recorded_plan
+from distui.cluster.attach.places import NameTaken, Places, RunLocation, check_name, find_again, recorded_plan
 from distui.cluster.attach.removing import remove_run
 from distui.cluster.attach.run_manager import FollowedRun, RecordedRun, RunManager
 from distui.cluster.backend.ending import StopInApp
@@ -188,7 +188,7 @@ class RunBackend(ABC):
         """See the protocol."""
         place = self._locate(run)
         async with self._connect(place.hosts) as connector:
-            found = await remains(connector, place.hosts, run)
+            found = await remains(connector, place.hosts, run, *await find_again(connector, place))
         if place.is_complete:
             found = replace(found, ranks=())
         if place.stored is None:

@@ -38,9 +38,14 @@ def record(store: RunStore, planned: PlannedRun) -> StoredRun:
         keep_checks(stored, request.secrets)
     except OSError as exc:
         path = store.root / plan.run_id
-        shutil.rmtree(path, ignore_errors=True)
+        forget(StoredRun(path))
         raise cannot_write(path, exc, "; nothing was started") from exc
     return stored
+
+
+def forget(stored: StoredRun) -> None:
+    """A run that never began leaves its name free."""
+    shutil.rmtree(stored.path, ignore_errors=True)
 
 
 def unrecordable(store: RunStore, hosts: int) -> tuple[CheckFailed, ...]:
@@ -86,5 +91,5 @@ def forget_if_never_started(stored: StoredRun, ended: RunEnded, *, undone: bool 
     never_was = ended.outcome == "launch_failed" or (undone and ended.outcome == "stopped")
     forgotten = never_was and not ended.leftovers
     if forgotten:
-        shutil.rmtree(stored.path, ignore_errors=True)
+        forget(stored)
     return forgotten

@@ -10,7 +10,7 @@ from distui.frozen import frozen
 from distui.plan.command.docker import sizes
 from distui.plan.command.folders import run_folder
 from distui.runs.hosts.asking import ask_each
-from distui.runs.hosts.discover import FoundTask, find_runs
+from distui.runs.hosts.discover import FoundRun, FoundTask
 from distui.session import Connector, Session
 from distui.spec.hosts.inventory import Host
 from distui.whole import whole
@@ -37,12 +37,14 @@ class Remains:
     """Ranks whose logs would go with their containers or processes."""
 
 
-async def remains(connector: Connector, hosts: Sequence[Host], run: str) -> Remains:
-    """Ask all hosts at once for containers and folders of a run. Removes nothing."""
-    found = await find_runs(connector, hosts, run=run)
-    there = found.get(run)
+async def remains(
+    connector: Connector, hosts: Sequence[Host], run: str, there: FoundRun | None, unreachable: Mapping[str, Trouble]
+) -> Remains:
+    """Ask all hosts at once for containers and folders of a run that was found `there`, but for those that are
+    `unreachable`. Removes nothing.
+    """
     tasks = there.tasks if there is not None else ()
-    up = {host.name: host for host in hosts if host.name not in found.unreachable}
+    up = {host.name: host for host in hosts if host.name not in unreachable}
 
     async def ask(name: str, session: Session) -> list[Remain]:
         here = [task for task in tasks if task.host == name]
@@ -50,7 +52,7 @@ async def remains(connector: Connector, hosts: Sequence[Host], run: str) -> Rema
 
     answers, troubles = await ask_each(connector, up, ask)
     ranks = sorted(rank for task in tasks for rank in task.labels.ranks)
-    return Remains(tuple(chain(*answers.values())), {**found.unreachable, **troubles}, tuple(ranks))
+    return Remains(tuple(chain(*answers.values())), {**unreachable, **troubles}, tuple(ranks))
 
 
 async def _containers(session: Session, host: Host, tasks: Sequence[FoundTask]) -> list[Remain]:
