@@ -86,6 +86,37 @@ def test_what_was_raised_is_the_headline_whatever_it_says(raised: str) -> None:
     assert words.headline == raised
 
 
+def test_sglang_that_kills_itself_points_to_its_child() -> None:
+    """`Killed` is its shell's word; why stands above."""
+    said = [
+        "[2026-03-13 14:24:22 TP1] Scheduler hit an exception: Traceback (most recent call last):",
+        '  File "/sgl/scheduler.py", line 2000, in run_scheduler_process',
+        "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.",
+        "",
+        "[2026-03-13 14:24:23] Received sigquit from a child process. It usually means the child failed.",
+        "Killed",
+    ]
+    words = last_words(lines_of(said))
+
+    assert words is not None and words.cause is not None
+    assert (words.headline, words.cause.text) == (said[2], "the GPU ran out of memory")
+
+
+def test_what_nccl_says_below_torch_s_error_is_of_it() -> None:
+    said = [
+        "[rank0]: Traceback (most recent call last):",
+        '[rank0]:   File "a.py", line 1, in <module>',
+        "[rank0]: torch.distributed.DistBackendError: NCCL error in: x.cpp:94, unhandled cuda error",
+        "[rank0]: ncclUnhandledCudaError: Call to CUDA function failed.",
+        "[rank0]: Last error:",
+        "[rank0]: Cuda failure 'Invalid access of peer GPU memory over nvlink or a hardware error'",
+    ]
+    words = last_words(lines_of(said))
+
+    assert words is not None
+    assert (words.start, words.weight, words.earlier) == (0, "unclear", None)
+
+
 def test_a_warning_amid_a_traceback_is_not_what_was_raised() -> None:
     """Another thread may warn while Python prints."""
     said = [

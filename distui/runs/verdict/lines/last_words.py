@@ -57,6 +57,7 @@ _HEAD = regex(
 _NATIVE = regex(
     r"Segmentation fault|Bus error|Illegal instruction|core dumped|^Killed$|^Aborted|\[FATAL tini"
     r"|: (?:command )?not found$|can't open file '|cannot (?:create|open) |Permission denied$|error: unrecognized"
+    r"|Received sigquit from a child process"  # SGLang
     r"|mpirun noticed that|srun: error|Check failed:|^panic:|: F (?:tensorflow|external)/|: Assertion `.{0,999}' failed"
     r"|^\*\*\* SIG[A-Z]{2,6} \(@"  # glog
     r"|^Abort\(\d+\) on node|\bFatal error in (?:internal_|P?MPI_)|^MPI_ABORT was invoked|^=+ +BAD TERMINATION"
@@ -81,6 +82,7 @@ WARNING = regex(r"Warning:|\bWARN(?:ING)?\b|^\[?[IW] ?\d{3,4} |: [IW] (?:tensorf
 """Lines that only warn."""
 _AROUND = regex(
     r"^\s|^$|^frame #\d+|^Exception raised from |^CUDA kernel errors|^For debugging consider|^Compile with |^<\w"
+    r"|^Last error:$"  # torch's, above NCCL's own
     r"|^#\d+ .{1,200} from .*:\d+$"  # where a collective was called that timed out, by torch's flight recorder
     r"|: E (?:tensorflow|external)/|^Additional GRPC error information|^:\{\"created\""  # TensorFlow's
     r"|^\[?E ?\d{3,4} |^\+ |resource_tracker|^Current thread|^Thread 0x|^Extension modules|^[│╭╰]"
@@ -98,7 +100,8 @@ _ABOVE = regex(
 )
 _CHILD = regex(
     r"\bexits with return code = [1-9]|\breturned non-zero exit status [1-9]|\(exitcode: [1-9]"
-    r"|\bbad command exit code\b|\b(?:exited|crashed|terminated) with (?:exit )?code [1-9]|\bChildFailedError\b",
+    r"|\bbad command exit code\b|\bReceived sigquit from a child process\b"
+    r"|\b(?:exited|crashed|terminated) with (?:exit )?code [1-9]|\bChildFailedError\b",
     re.IGNORECASE,
 )
 """Launchers, of a child that has ended badly."""

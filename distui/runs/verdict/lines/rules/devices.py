@@ -10,6 +10,14 @@ RULES: tuple[tuple[str, Cause], ...] = (
         Cause("locked memory is limited", "`ulimits: {memlock: -1}` and the daemon's own limit"),
     ),
     (
+        r"ibv_modify_qp.*Connection timed out",
+        Cause(
+            "a peer's RDMA port can't be reached from the one that NCCL takes here",
+            "its line names both addresses: ports of RoCE have to reach each other; `hcas:` chooses them",
+            network=True,
+        ),
+    ),
+    (
         r"ibv_modify_qp.*(Invalid argument|failed)|wrong gid",
         Cause("wrong RoCE GID or partition", "leave NCCL_IB_GID_INDEX unset, check `show_gids` on both hosts"),
     ),
@@ -85,7 +93,7 @@ RULES: tuple[tuple[str, Cause], ...] = (
         ),
     ),
     (
-        r"cudaGetDeviceCount.*\b802\b|CUDA error: system not yet initialized",
+        r"cudaGetDeviceCount.*\b802\b|(?:CUDA error: |Cuda failure (?:\d+ )?')system not yet initialized",
         Cause(
             "a service of the NVIDIA driver does not run on this host",
             "`systemctl status nvidia-fabricmanager` there, where its GPUs have an NVSwitch",
