@@ -162,6 +162,18 @@ def test_the_kernel_s_log_gives_the_newest_xid_of_each_gpu(tmp_path: Path) -> No
     assert log.report() == {"0000:0b:00": [79, 40.0], "0000:1b:00": [48, 30.0], "0000:2b:00": [45, 30.3]}
 
 
+def test_a_program_that_a_gpu_ended_much_later_is_news_but_where_the_gpu_is_broken() -> None:
+    log = KernelLog()
+    for gpu, which, at in (("0b", 31, 10), ("0b", 45, 11), ("1b", 79, 10), ("2b", 45, 10), ("3b", 45, 10)):
+        log.take(f"3,1,{at}000000,-;NVRM: Xid (PCI:0000:{gpu}:00): {which}, pid=1".encode())
+    assert log.report() == {"0000:0b:00": [31, 10.0], "0000:1b:00": [79, 10.0], "0000:2b:00": [45, 10.0],
+                            "0000:3b:00": [45, 10.0]}  # fmt: skip
+    for gpu, which in (("0b", 45), ("1b", 45), ("2b", 45), ("3b", 154)):
+        log.take(f"3,1,900000000,-;NVRM: Xid (PCI:0000:{gpu}:00): {which}, pid=1".encode())
+    assert log.report() == {"0000:0b:00": [45, 900.0], "0000:1b:00": [79, 10.0], "0000:2b:00": [45, 900.0],
+                            "0000:3b:00": [45, 10.0]}  # fmt: skip
+
+
 def test_a_log_that_may_not_be_read_is_not_one_without_xids(tmp_path: Path) -> None:
     """None, and never asked again."""
     log = KernelLog(str(tmp_path / "none"))

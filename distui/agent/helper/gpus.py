@@ -156,8 +156,12 @@ class Pcie(Loop):
         return self.rates
 
 
-FOLLOWING = (45, 154)
+ENDED, RECOVERY = 45, 154
 """XIDs that the driver reports after others: a program was ended by it, how the GPU is to be recovered has changed."""
+OF_PROGRAM = (13, 31, 43, ENDED, 94)
+"""XIDs of a program, after which the GPU goes on."""
+SOON = 60.0
+"""Seconds in which a program's end belongs to what was reported before."""
 
 
 class KernelLog:
@@ -189,9 +193,16 @@ class KernelLog:
         """Keep the newest XID of each GPU that does not follow from another: number, and the second since the boot."""
         for line in data.decode("utf-8", "replace").split("\n"):
             found = xid_of(line)
-            if found is not None and not (found[1] in FOLLOWING and found[0] in self.found):
+            if found is not None and not self._follows(*found):
                 self.found[found[0]] = found[1:]
         return bool(data)
+
+    def _follows(self, gpu: str, which: int, at: float) -> bool:
+        """Whether an XID says less than the one before it. The end of a later program is news, but of a broken GPU."""
+        if gpu not in self.found or which not in (ENDED, RECOVERY):
+            return False
+        before, since = self.found[gpu]
+        return which == RECOVERY or before not in OF_PROGRAM or at - since < SOON
 
     def report(self) -> "Optional[dict[str, list[Any]]]":
         """PCI address -> XID and when; None when this login may not read the log."""
