@@ -92,6 +92,23 @@ def test_what_ssh_only_warns_of_is_not_the_reason(tmp_path: Path, warning: str) 
     assert "ssh key" in raised.value.hint
 
 
+@pytest.mark.parametrize(
+    ("said", "reason"),
+    [
+        (
+            "@@@@@\n@ WARNING: X! @\n@@@@@\nPermissions 0644 for '/k' are too open.\nIt is ignored.\n",
+            "Permissions 0644",
+        ),
+        ("@@@@@\n@ WARNING: X! @\n@@@@@\nIT IS POSSIBLE\nHost key for h has changed and\nfailed.\n", "Host key for h"),
+    ],
+)
+def test_the_reason_stands_behind_the_frames_that_ssh_draws(tmp_path: Path, said: str, reason: str) -> None:
+    (tmp_path / "said").write_text(said)
+    ssh = {"GIT_SSH_COMMAND": f"cat {tmp_path / 'said'} >&2; exit 1; :"}
+    with pytest.raises(CheckFailed, match=f"ssh://git@h/x: {reason}"):
+        Repository("ssh://git@h/x", tmp_path / "cache", ENV | ssh).checkout("main", None)
+
+
 def test_a_ref_is_one_commit(repo: Path, tmp_path: Path) -> None:
     """HEAD, branch, tag, whole commit and the beginning of one; the files as they were committed."""
     first, second = git(repo, "rev-parse", "v1.0^{commit}"), git(repo, "rev-parse", "main")

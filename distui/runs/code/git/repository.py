@@ -396,9 +396,11 @@ def _near(ref: str, refs: Mapping[str, str]) -> str:
 
 def _reason(said: str) -> str:
     """git's own sentence, or ssh's, which may warn first."""
-    lines = [line for line in said.splitlines() if line.strip() and not line.lower().startswith(("warning: ", "** "))]
+    aside = ("warning: ", "** ", "@")
+    lines = [line for line in said.splitlines() if line.strip() and not line.lower().startswith(aside)]
     lines = [line.removeprefix("fatal: ").removeprefix("error: ") for line in lines]
-    return readable(lines[0])[:300] if lines else "it said nothing"
+    changed = [line for line in lines if line.startswith("Host key for ")]  # ssh explains that at length before
+    return readable((changed or lines)[0])[:300] if lines else "it said nothing"
 
 
 def _advice(said: str, token: str | None) -> str:
