@@ -673,6 +673,26 @@ async def test_a_stop_says_whose_start_it_waits_for(cluster: Cluster, monkeypatc
     assert "h2: its engine has not answered a start that has begun" in cluster.said()
 
 
+async def test_a_stop_that_waits_for_every_host_speaks_of_no_others(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(launch_module, "HELD_UP_SECONDS", 0.02)
+    reached = [host.hold("run") for host in cluster.hosts]
+    controller = cluster.controller(cluster.plan())
+
+    async def stop() -> None:
+        await asyncio.gather(*(one.wait() for one in reached))
+        controller.request_stop("user")
+        while "a start that has begun" not in cluster.said():  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+        for host in cluster.hosts:
+            host.gates["run"].set()
+
+    async with asyncio.timeout(20):
+        await cluster.drive(controller, stop())
+    assert "other hosts" not in cluster.said()
+
+
 async def test_who_waits_no_longer_until_a_start_is_undone(cluster: Cluster) -> None:
     """The third Ctrl-C, while an engine hangs in the clean-up: at once, and it is said where something may be left."""
     for host in cluster.hosts:

@@ -301,8 +301,10 @@ async def _stop_started(attempt: Attempt, going: Collection[str]) -> None:
     if going:
         its = "its engine has" if len(going) == 1 else "their engines have"
         words = f"{its} not answered a start that has begun, for which a stop waits (up to {duration(START_TIMEOUT)})"
-        await attempt.notice("warning", f"{fold_sorted(going)}: {words}; ranks of other hosts are stopped now")
-        await each([host for host in attempt.hosts.values() if host.host not in going], kill_found)
+        started = [host for host in attempt.hosts.values() if host.host not in going]
+        meanwhile = "; ranks of other hosts are stopped now" if started else ""
+        await attempt.notice("warning", f"{fold_sorted(going)}: {words}{meanwhile}")
+        await each(started, kill_found)
 
 
 async def _start_task(attempt: Attempt, host: HostRun, task: Task) -> None:
