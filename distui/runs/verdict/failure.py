@@ -84,7 +84,8 @@ def _stayed(part: Part) -> bool:
 
 def by_its_own_status(part: Part) -> bool:
     """Whether it ended by one of the statuses that engines and shells keep for commands that can't be started, though
-    it had run for a while, and said nothing of that. Or by mpirun's number for that, which is no signal's.
+    it had run for a while and said nothing of that, or said anything where it is the engine's. Or by mpirun's number
+    for that, which is no signal's.
     """
     if part.words is not None and part.words.cause == UNSTARTED:
         return True
@@ -92,8 +93,9 @@ def by_its_own_status(part: Part) -> bool:
     if part.code not in START_CODES or part.error or end is None or end.state == "never_started":
         return False
     said = _said(part)
-    lasted = end.at is not None and end.started_at is not None and end.at - end.started_at >= STARTS
-    if not lasted and not (part.code == ENGINES and said):
+    if part.code == ENGINES and said:
+        return True
+    if end.at is None or end.started_at is None or end.at - end.started_at < STARTS:
         return False
     return not any(_NOT_STARTED.search(text) for text in said)
 
