@@ -10,7 +10,8 @@ import pytest
 
 from distui.doctor.finding import Check, CheckRow, Finding
 from distui.errors import HostUnreachable
-from distui.runs.hosts.discover import FoundRuns
+from distui.plan.labels import TaskLabels
+from distui.runs.hosts.discover import FoundRun, FoundRuns, FoundTask
 from distui.runs.launch import code, data
 from distui.runs.launch.preflight import _comes, name_row
 from distui.runs.task.fetch import SoFar
@@ -87,3 +88,14 @@ def test_a_name_that_is_nowhere() -> None:
     """A host that was not reached is not judged."""
     row = name_row("r", ("h1", "h2"), FoundRuns((), {"h2": HostUnreachable("h2", "h2 is gone")}))  # type: ignore[dict-item]
     assert [finding.verdict for finding in row.findings] == ["ok", "skip"]
+
+
+def test_a_name_that_several_have_is_taken_on_the_hosts_of_each() -> None:
+    """Each refuses the start, whichever of them began last, and whichever attempt its task is of."""
+    one, two, three = (
+        FoundTask(host, "", TaskLabels("r", 0, (0,), host, "j", owner), {}, running=True, status="running")
+        for host, owner in (("h1", "ann@desk"), ("h2", "bob@desk"), ("h3", "bob@desk"))
+    )
+    found = FoundRuns((FoundRun("r", (one,)), FoundRun("r", (two,), (three,))), {})
+    row = name_row("r", ("h1", "h2", "h3", "h4"), found)
+    assert [finding.verdict for finding in row.findings] == ["fail", "fail", "fail", "ok"]

@@ -118,8 +118,7 @@ def _comes(row: CheckRow, plan: RunPlan, images: Images) -> CheckRow:
 
 def name_row(run: str, hosts: Sequence[str], found: FoundRuns) -> CheckRow:
     """A run of the same name on a host is somebody's."""
-    there = found.get(run)
-    tasks = there.tasks if there is not None else ()
+    tasks = [task for there in found.named(run) for task in (*there.tasks, *there.others)]
     findings = []
     for host in hosts:
         own = [t for t in tasks if t.host == host]
