@@ -13,11 +13,11 @@ from distui.cluster.attach.places import RunLocation
 from distui.errors import HostUnreachable, SessionLost, UsageError
 from distui.facts.host import Trouble
 from distui.monitor.containers import list_containers
-from distui.plan.labels import task_from_labels
+from distui.plan.labels import TaskLabels, task_from_labels
 from distui.plan.model import RunPlan
 from distui.plan.serialize import to_json
 from distui.runs.control.stopping import stop_found, stop_ranks
-from distui.runs.hosts.discover import FoundRun, find_runs
+from distui.runs.hosts.discover import FoundRun, FoundRuns, FoundTask, find_runs
 from distui.runs.lines.events import Notice
 from distui.runs.report.found import plan_of
 from distui.runs.store.recorded import stored_plan
@@ -356,3 +356,13 @@ async def test_what_cannot_be_removed_is_named(cluster: Cluster) -> None:
 def test_a_plan_of_fakes_is_a_plan() -> None:
     """The helper above makes what the planner makes."""
     assert plan_for("h1").hosts == ("h1",)
+
+
+def test_another_launch_of_a_name_is_not_the_one_that_is_meant() -> None:
+    """What somebody else has under the name of a run that is gone is none of it; another attempt is."""
+    task = FoundTask(
+        "h1", "", TaskLabels("r1", 0, (0,), "h1", "j", "eve@x", launch="beef", attempt=2), {}, True, "running"
+    )
+    found = FoundRuns((FoundRun("r1", (task,)),), {})
+    assert found.get("r1", "cafe-1") is None
+    assert found.get("r1", "beef-1") is found.get("r1", "beef-2") is found.get("r1") is found.runs[0]

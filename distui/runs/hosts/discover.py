@@ -179,8 +179,11 @@ class FoundRuns:
         return tuple(r for r in self.runs if r.run == run)
 
     def get(self, run: str, token: str = "") -> FoundRun | None:
-        """The run of that name, None when no host that answered knows it; the one with this token if any."""
-        named = self.named(run)
+        """The run of that name, None when no host that answered knows it; with a token only that launch of it, the
+        attempt with this one if any.
+        """
+        launch = token.rpartition("-")[0]
+        named = [r for r in self.named(run) if not launch or r.launch in ("", launch)]
         return next((r for r in named if token and r.token == token), next(iter(named), None))
 
 
