@@ -398,6 +398,17 @@ def test_when_it_will_count_as_one_that_stands_still(pending: float, every: floa
     assert may_stand_from(ranks) == (pytest.approx(NOW + after) if after is not None else None)
 
 
+def test_a_rank_whose_container_is_paused_does_not_wait_for_a_disk() -> None:
+    """It can't answer either, and its threads are as a disk's: only the freezer of cgroups tells."""
+    asleep = (Thread("python", "D", "hrtimer_nanosleep", 0.0),)
+    frozen = {"state": "F", "threads": asleep, "groups": None, "unasked": ("collectives: its container is paused",)}
+    found = explain([*waiting(3, without=(1,)), rank(1, **frozen)])
+    assert found.culprits == (1,)
+    assert found.headline.endswith("for rank 1: it is paused with its container")
+    assert "`docker unpause`" in found.advice and not any("collectives: " in line for line in found.evidence)
+    assert explain([rank(n, **frozen) for n in range(2)]).headline == "ranks 0-1 are stopped with their containers"
+
+
 def test_a_process_that_was_stopped_within_the_collective() -> None:
     """All have entered it; the one that can't go on is named."""
     others = [rank(n, group(31, 20), stacks=calls(TORCH, STEP)) for n in (0, 1, 3)]

@@ -18,7 +18,7 @@ import time
 
 from distui.agent.ranks.gpu_state import GpuHealth
 from distui.agent.ranks.hooked import ANSWER_SECONDS, hears, left, recorder, stacks, who
-from distui.agent.ranks.processes import Look, Stat, all_parents, family, inner_pid, of_task, pressure
+from distui.agent.ranks.processes import PAUSED, Look, Stat, all_parents, family, inner_pid, of_task, pressure, state_of
 from distui.agent.ranks.ras import Networks
 from distui.agent.ranks.sockets import Sockets
 
@@ -187,6 +187,8 @@ class Asking:
         now = Stat(path)
         if now.state == "T":
             return {"why": "its process is stopped"}
+        if state_of(self.pid, now.state) == PAUSED:
+            return {"why": "its container is paused"}
         if now.state == "t":
             time.sleep(TRACED)
             later = Stat(path)

@@ -40,6 +40,24 @@ class Stat:
         self.start = words[19] if self.there else ""
 
 
+PAUSED = "F"
+"""The state of a process that is frozen with its container. The kernel's letter is that of what it did by then."""
+
+
+def state_of(pid: int, state: str) -> str:
+    """What it does, by the kernel's letter; PAUSED where the freezer of cgroups, of either version, holds it."""
+    for line in read("/proc/%d/cgroup" % pid).splitlines() if state in ("S", "D") else ():
+        _, kind, path = line.split(":", 2)
+        if ".." in path or kind not in ("", "freezer"):
+            continue
+        events = read("/sys/fs/cgroup%s/cgroup.events" % path) if not kind else ""
+        if "frozen 1" in events.splitlines() or (
+            kind and read("/sys/fs/cgroup/freezer%s/freezer.state" % path).strip() == "FROZEN"
+        ):
+            return PAUSED
+    return state
+
+
 def catches(pid: int, number: int) -> bool:
     """Whether a process handles this signal: one that does not would end by it. False where that can't be seen."""
     for line in read("/proc/%d/status" % pid).splitlines():
@@ -114,7 +132,7 @@ class Look:
             "inner": inner_pid(self.pid),
             "parent": self.stat.parent,
             "name": self.stat.name[:64],
-            "state": self.stat.state,
+            "state": state_of(self.pid, self.stat.state),
             "cpu": round((self.stat.ticks - before.stat.ticks) / ticks, 3),
             "read": grown(self.io, before.io, "rchar", "read_bytes"),
             "written": grown(self.io, before.io, "wchar", "write_bytes"),

@@ -35,6 +35,7 @@ from distui.runs.insight.hang.ras.communicators import Counted
 from distui.runs.insight.hang.ras.explain import with_ras
 from distui.runs.insight.hang.rows import places_of
 from distui.runs.insight.hang.unseen import of_nothing, reasons, silent, unread
+from distui.runs.insight.seen.answers import PAUSED
 from distui.runs.insight.seen.doing import Doing, advice, at_work, doing
 from distui.runs.insight.seen.one_group import groups_apart
 from distui.runs.insight.seen.ranks import RankSeen, counted_otherwise, other_programs, several_worlds
@@ -329,6 +330,7 @@ def _nothing_stands(ranks: Sequence[RankSeen], acts: Mapping[int, Doing]) -> Exp
     if stopped:
         by = "by a signal" if not any(seen.held for seen in ranks) else "by a signal or a debugger"
         alone = f"{named_ranks(stopped)} {acts[stopped[0]].text}"
+        by = "with their containers" if any(seen.process and seen.process.state == PAUSED for seen in ranks) else by
         headline = alone if len(stopped) == 1 else f"{named_ranks(stopped)} are stopped {by}"
         return Explanation("hang", headline, "certain", places, advice=advice(acts[stopped[0]], stall=False))
     if any(seen.groups for seen in ranks):

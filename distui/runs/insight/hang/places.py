@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from distui.plan.labels import named_ranks
 from distui.runs.insight.hang.by_calls import collective_of
-from distui.runs.insight.seen.answers import NO_STACKS
+from distui.runs.insight.seen.answers import NO_STACKS, PAUSED
 from distui.runs.insight.seen.doing import is_cut, own_frame
 from distui.runs.insight.seen.ranks import RankSeen
 from distui.runs.lines.explanation import Explanation, RankPlace
@@ -60,6 +60,8 @@ def _why_not_seen(seen: RankSeen) -> str:
     process = seen.process
     if process is None:
         return "" if seen.ended or not seen.why_not else f"can't be seen: {seen.why_not}"
+    if process.state == PAUSED:
+        return "can't be seen while that is paused"
     if process.state == "T" and process.torch:
         return "can't be seen while that is stopped: a process answers again after `kill -CONT`"
     why = next((one for one in process.unasked if one.startswith(NO_STACKS)), "")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from distui.plan.labels import named_ranks
+from distui.runs.insight.seen.answers import PAUSED
 from distui.runs.insight.seen.ranks import RankSeen
 
 
@@ -59,7 +60,7 @@ def unread(ranks: Sequence[RankSeen]) -> Iterator[str]:
     found: dict[str, list[int]] = {}
     for seen in ranks:
         process = seen.process
-        if process is not None and process.groups is None and process.state not in ("T", "t"):
+        if process is not None and process.groups is None and process.state not in ("T", "t", PAUSED):
             for why in process.unasked:
                 what, _, reason = why.partition(": ")
                 if what == "collectives":

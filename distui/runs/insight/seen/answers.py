@@ -25,6 +25,8 @@ MOST_NETWORKS, MOST_ADDRESSES, MOST_SAMPLES = 16, 64, 2
 """Networks of a host, and RAS threads that answer in one; its addresses; answers of one."""
 MOST_SOCKETS = 128
 
+PAUSED = "F"
+"""The state of a process that is frozen with its container; no letter of the kernel's (`agent/ranks/processes.py`)."""
 NO_STACKS = "stacks: "
 """What a reason begins with for which a process did not tell its stacks."""
 
@@ -120,7 +122,7 @@ class Process:
     parent: int
     name: str
     state: str
-    """The kernel's letter: R running, S waiting, D waiting for a disk, T stopped by a signal, Z ended."""
+    """The kernel's letter: R running, S waiting, D waiting for a disk, T stopped by a signal, Z ended; or PAUSED."""
     cpu: float
     """Cores used just now."""
     read: int | None = None

@@ -6,7 +6,7 @@ from re import Pattern
 
 from distui.frozen import frozen
 from distui.regex import regex
-from distui.runs.insight.seen.answers import Frame, Stack
+from distui.runs.insight.seen.answers import PAUSED, Frame, Stack
 from distui.runs.insight.seen.helpers import BUSY, at_file_of, computes, of_loader, which
 from distui.runs.insight.seen.ranks import RankSeen
 from distui.runs.insight.seen.stalls import LOADER, hangs, moves, saves, stall_of
@@ -68,6 +68,8 @@ def doing(seen: RankSeen) -> Doing:
     frame = own_frame(seen)
     if process.state == "T":
         return Doing("is stopped by a signal (SIGSTOP)", frame)
+    if process.state == PAUSED:
+        return Doing("is paused with its container", frame)
     if seen.held:
         return Doing("is being traced, and stopped by that (a debugger?)", frame)
     if process.state in ("Z", "X"):
@@ -149,6 +151,8 @@ def advice(act: Doing, *, stall: bool) -> str:
         return "this takes long now and then: wait, or raise `stall_after`"
     if "SIGSTOP" in act.words:
         return "`kill -CONT` its process on its host lets it go on"
+    if "paused" in act.words:
+        return "`docker unpause` of its container on its host lets it go on"
     if "traced" in act.words:
         return "look for what traces its process on its host (`TracerPid` in /proc/PID/status)"
     if act.frame is not None:

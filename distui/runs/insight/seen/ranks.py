@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from distui.frozen import frozen
 from distui.plan.labels import named_ranks
-from distui.runs.insight.seen.answers import Group, HostAnswer, Process, Stack
+from distui.runs.insight.seen.answers import PAUSED, Group, HostAnswer, Process, Stack
 from distui.runs.insight.seen.workers import absent, furthest_behind, in_others, own_ranks, workers
 
 INIT = frozenset({"docker-init", "tini", "catatonit", "podman-init", "sh", "bash", "dash", "conmon", "timeout"})
@@ -73,8 +73,10 @@ class RankSeen:
 
     @property
     def stopped(self) -> bool:
-        """Whether a signal or a debugger has stopped it: who waits for it waits until somebody lets it go on."""
-        return self.held or (self.process is not None and self.process.state == "T")
+        """Whether a signal, a debugger or a pause of its container has stopped it: who waits for it waits until
+        somebody lets it go on.
+        """
+        return self.held or (self.process is not None and self.process.state in ("T", PAUSED))
 
     @property
     def groups(self) -> Mapping[str, Group]:
