@@ -19,7 +19,7 @@ _CLASSES: tuple[tuple[str, str, str, str], ...] = (
      r"|sudo: interactive authentication is required",  # sudo-rs
      "sudo asks for a password", _SUDO),
     ("sudo_denied", r"is not in the sudoers file|sudo: .*not allowed|sorry, user \S+ (is not allowed|may not run)"
-     r"|sudo: i'm sorry .* i'm afraid i can't do that",  # sudo-rs
+     r"|sudo: i'm sorry \S+ i'm afraid i can't do that",  # sudo-rs
      "this login may not use sudo", _SUDO),
     ("docker_permission", r"permission denied while trying to connect|dial unix \S+: connect: permission denied",
      "this login may not use the container engine",
@@ -49,7 +49,8 @@ _CLASSES: tuple[tuple[str, str, str, str], ...] = (
      "`nvidia-smi -L` lists what there is"),
     ("gpu_driver", r"nvidia-container-cli(\.real)?: (initialization|ldcache|mount|requirement) error|nvml error",
      "the NVIDIA container hook failed", "see whether nvidia-smi works on the host; the image may need a newer driver"),
-    ("device_missing", r"error gathering device information", "a device the container asks for is not on the host",
+    ("device_missing", r"error gathering device information|\bstat /dev/\S+: no such file",  # podman
+     "a device the container asks for is not on the host",
      "take it out of the job's devices, or load its driver"),
     ("ulimit_refused", r"error setting rlimit|setrlimit `RLIMIT",
      "the engine may not raise a limit the container asks for",
@@ -59,7 +60,8 @@ _CLASSES: tuple[tuple[str, str, str, str], ...] = (
     ("workdir_failed", r"chdir to (`|cwd \()|workdir \S+ does not exist on container",
      "the working directory can't be entered in the container", "check `workdir:`, and whether `user:` may enter it"),
     ("mount_failed", r"invalid mount config|bind source path does not exist|error while creating mount source path"
-     r"|error mounting|mounts denied|statfs .*no such file", "a folder can't be mounted into the container",
+     r"|error mounting|mounts denied|statfs .*no such file|crun: (mount|cannot stat) `/",
+     "a folder can't be mounted into the container",
      "check that every path under `volumes` exists on the host and may be read"),
     ("image_wrong_arch", r"no matching manifest for|image's platform .* does not match",
      "the image is for another processor architecture", "build or pull it for this host's architecture"),

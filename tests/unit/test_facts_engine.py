@@ -72,6 +72,13 @@ from distui.facts.values import Reply
             127,
             "workdir_failed",
         ),
+        (
+            "Error: crun: mount `/d` to `/w`: No such file or directory: OCI runtime attempted to invoke a command that"
+            " was not found",
+            127,
+            "mount_failed",
+        ),
+        ("Error: stat /dev/infiniband: no such file or directory", 125, "device_missing"),
         ('chdir to cwd ("/w") set in config.json failed: permission denied: unknown.', 126, "workdir_failed"),
         ("Error: something new that podman says", 126, "unknown"),
         (
