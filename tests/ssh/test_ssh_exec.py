@@ -77,6 +77,16 @@ async def test_a_file_as_stdin_arrives_byte_by_byte(session: Any, ends: Ends, tm
     assert (tmp_path / "out").read_bytes() == data
 
 
+async def test_a_folder_as_stdin_is_an_empty_one(session: Any, ends: Ends, tmp_path: Path) -> None:
+    """The command is told of its end, for which it may wait."""
+    folder = os.open(tmp_path, os.O_RDONLY)
+    try:
+        async with asyncio.timeout(60):
+            assert await pass_through(session, ("cat",), **{**ends.fds(), "stdin": folder}) == 0
+    finally:
+        os.close(folder)
+
+
 @pytest.mark.parametrize("no_stdin", [True, False])
 async def test_a_command_that_reads_nothing_ends_by_itself(session: Any, ends: Ends, no_stdin: bool) -> None:
     """With a stdin that stays open and silent, and without one."""

@@ -62,15 +62,13 @@ async def _send(fd: int | None, channel: ByteChannel) -> None:
 async def _read(fd: int) -> bytes:
     """What is there next, b"" at the end. A file is read at once: it can't be waited for, and never keeps waiting."""
     loop, ready = asyncio.get_running_loop(), asyncio.Event()
-    try:
+    with contextlib.suppress(PermissionError):  # what epoll says of a regular file
         loop.add_reader(fd, ready.set)
-    except PermissionError:  # what epoll says of a regular file
-        return os.read(fd, CHUNK)
-    try:
-        await ready.wait()
-    finally:
-        loop.remove_reader(fd)
+        try:
+            await ready.wait()
+        finally:
+            loop.remove_reader(fd)
     try:
         return os.read(fd, CHUNK)
-    except OSError:  # the terminal is gone
+    except OSError:  # the terminal is gone, or it is a folder
         return b""
