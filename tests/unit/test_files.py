@@ -9,6 +9,7 @@ import os
 import socket
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -197,6 +198,25 @@ def test_where_the_log_of_a_build_is_kept_is_said_whatever_else_is_there(tmp_pat
     (tmp_path / "builds").mkdir()
     (tmp_path / "builds" / "old").symlink_to("gone")
     assert stored.keep_build_log("h1").read_text() == "boom"
+
+
+def test_a_run_is_deleted_while_another_distui_keeps_a_summary_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Then its folder is not empty yet when it is to go."""
+    store, rmdir = RunStore(tmp_path), os.rmdir
+    stored = store.create("r1")
+
+    def late(path: Any, **more: Any) -> None:
+        if str(path).endswith("r1") and not seen:
+            seen.append(path)
+            (stored.path / "summary.json").write_text("{}")
+        rmdir(path, **more)
+
+    seen: list[Any] = []
+    monkeypatch.setattr(os, "rmdir", late)
+    store.remove("r1")
+    assert seen and not stored.path.exists()
 
 
 def test_a_folder_is_copied_while_something_is_written_there(tmp_path: Path) -> None:
