@@ -43,7 +43,8 @@ _CLASSES: tuple[tuple[str, str, str, str], ...] = (
      "the engine has no NVIDIA runtime", "install nvidia-container-toolkit on the host and restart its engine"),
     ("no_gpu_runtime", r"unresolvable CDI devices",
      "the engine's CDI files, by which it finds GPUs, lack one of that number or id",
-     "`nvidia-ctk cdi list` on the host shows what they have, `nvidia-ctk cdi generate` makes them anew"),
+     "`nvidia-ctk cdi list` (nvidia-container-toolkit) on the host shows what they have, and"
+     " `sudo nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml` makes them anew"),
     ("gpu_missing", r"device error: .*unknown device|no such device: .*nvidia",
      "the host has no GPU of that number or id",
      "`nvidia-smi -L` lists what there is"),

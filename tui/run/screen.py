@@ -241,7 +241,7 @@ class RunScreen(View):
         self.panes.changed()
 
     def on_filter_bar_changed(self, event: FilterBar.Changed) -> None:
-        """What is typed is a search or a filter of the active pane."""
+        """What is typed is a search, or a filter of the active pane."""
         event.stop()
         event.prevent_default()
         self.search.typed(event.text, done=event.done)

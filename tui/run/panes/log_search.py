@@ -1,4 +1,4 @@
-"""Searching and filtering the active pane of the run view, and going from error to error."""
+"""Searching the panes of the run view, filtering the active one, and going from error to error."""
 
 from __future__ import annotations
 
