@@ -349,6 +349,24 @@ def test_a_laptop_that_sleeps_over_the_end_calls_it_no_failure(
     assert_clean(lab)
 
 
+def test_a_laptop_that_sleeps_over_a_stop_does_not_start_the_run_again(
+    lab: Any, home: Path, other: Path, start: Callable[..., Any]
+) -> None:
+    """Its connections live on: awake, it hears how the ranks ended, and the word of the stop is gone by then."""
+    program = start(TICKS % 5000, "--name", "dozed", "-o", "ndjson", "--log-to", "none", job={"retries": 2})
+    until(lambda: all(b"tick 5 " in log_of(home, "dozed", rank) for rank in range(2)))
+    program.signal_group(signal.SIGSTOP)
+    stopped = lab.spawn_distui("stop", "dozed", "-y", home=other).finish()
+    assert stopped.returncode == 0, stopped.stderr
+    program.signal_group(signal.SIGCONT)
+    *_, result = events = rest_of(program)
+
+    assert (result["state"], result["exit"], result["first_failure"]) == ("unknown", 6, None), program.stderr.read()
+    assert "whoever else followed it" in " ".join(result["warnings"])
+    assert not [event for event in events if event["type"] in ("attempt", "failure", "stop")]
+    assert_clean(lab)
+
+
 def test_nobody_reads_what_it_prints(lab: Any, home: Path, start: Callable[..., Any]) -> None:
     """Closed stdout and stderr, no terminal, TERM=dumb: no traceback, the documented exit, and all is in the files."""
     program = start(TICKS % 60, "--name", "pipe", wait=False, TERM="dumb")

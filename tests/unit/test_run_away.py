@@ -155,6 +155,27 @@ async def test_an_end_that_was_seen_before_does_not_start_another_attempt_either
     assert ended.failure is not None and (ended.failure.rank, ended.failure.exit) == (1, 3)
 
 
+@pytest.mark.parametrize("failed", [False, True])
+async def test_who_slept_over_a_stop_and_hears_of_it_late_starts_nothing(cluster: Cluster, failed: bool) -> None:
+    """The connections live on, and what the engines had told waits in them; the word of the stop is gone by then."""
+    asked = Asked(cluster)
+    controller = cluster.controller(cluster.plan(launch="beef", retries=2), planner=asked)
+
+    async def asleep() -> None:
+        await until(lambda: controller.state.phase == "follow")
+        for host in cluster.hosts:
+            forget(host)
+        cluster.hosts[1].containers[0].end(3 if failed else 143)
+        cluster.hosts[0].containers[0].end(143)
+
+    ended = await cluster.drive(controller, asleep())
+    assert (ended.outcome, ended.exit, asked.attempts) == ("unknown", 6, [])
+    assert CLEANED_UP in ended.warnings
+    assert (ended.failure is not None) is failed
+    assert bool(cluster.of(FailureFound)) is failed
+    assert controller.state.ranks[0].state == "removed"
+
+
 async def test_a_failure_that_was_seen_from_here_before_is_shown_by_who_comes_back(cluster: Cluster) -> None:
     """A distui that was killed had said it; another one that came later called the end unknown, and named nobody."""
     owner = cluster.controller(cluster.plan(launch="beef", on_fail="continue"))

@@ -207,8 +207,9 @@ async def cleaned_up(attempt: Attempt) -> bool:
     """
     known = attempt.tracker
     ends = (track for track in known.tracks.values() if track.end is None or track.end.state == "removed")
-    gone = {track.task.host for track in ends if track.phase == "removed"} - known.rebooted
-    if not gone or known.stops or not any(may_have(attempt, attempt.hosts[host]) for host in gone):
+    gone = {track.task.host for track in ends if track.phase == "removed" or track.unseen} - known.rebooted
+    asked = any(stop.by or stop.reason != "failure" for stop in known.stops)
+    if not gone or asked or not any(may_have(attempt, attempt.hosts[host]) for host in gone):
         return False
     answers = [seen for seen in await visit_hosts(attempt, "look") if seen.known]
     attempt.cleaned_up = bool(answers) and not any(seen.ours for seen in answers)

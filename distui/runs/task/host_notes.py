@@ -44,15 +44,16 @@ class HostNotes:
             who,
         )
 
-    async def cleaned_up(self) -> bool:
-        """Whether somebody else has cleaned up here, or is about to: the run's folder is gone, or has its verdict.
+    async def cleaned_up(self, *, surely: bool = False) -> bool:
+        """Whether somebody else has cleaned up here: the run's folder is gone. But for `surely` also whether somebody
+        is about to: it has its verdict.
 
         Nobody who follows a run removes anything of it before its verdict is there.
         """
         if not (token := self._claim.token):
             return False
         seen = await self.visit("")
-        return not seen.ours or read_record(seen.verdict, token) is not None
+        return not seen.ours or not (surely or read_record(seen.verdict, token) is None)
 
     async def record(self, reader: str, verdict: str, gone: str = "") -> readers.Visit:
         """Let `verdict` be the run's, unless another is written here already; what is there then. The run's folder may

@@ -19,6 +19,7 @@ from distui.runs.watch.track import TaskTrack
 from distui.runs.watch.tracker import RunTracker
 
 UNSEEN = "was removed before its end was seen and its log read"
+UNJUDGED = "was removed before its end was seen"
 CUT_OFF = "its start was cut off: nothing of it is there"
 UNREAD = "was removed before its log was read here"
 
@@ -96,6 +97,9 @@ class WatchedEnds:
             seen_at=known.clock(),
         )
         end = await self._maybe_stopped(track, end)  # before it is noted: until then it would look like a failure
+        if await self._heard_late(track, end):
+            track.phase, track.unseen = "exited", True
+            return
         end = await self._maybe_out_of_memory(track, end)
         track.phase = "exited"
         track.ended(end)
@@ -106,6 +110,8 @@ class WatchedEnds:
     async def drained(self, track: TaskTrack) -> None:
         """A task that ended is read to its end: what it said tells the cause."""
         track.phase = "drained"
+        if track.unseen:
+            await self._say_unread(track)
         self._tracker.news()
         await self._tell(track)
         self._read = True
@@ -125,6 +131,7 @@ class WatchedEnds:
         """Its container or folder is gone, though we did not remove it."""
         known, task = self._tracker, track.task
         before, end = track.end, End(None, state="removed", seen_at=known.clock())
+        read = track.phase == "drained"
         if track.cut_off:
             end = replace(end, state="never_started", error=CUT_OFF)
         elif before is None and not track.unseen:
@@ -134,7 +141,8 @@ class WatchedEnds:
         if track.unseen:
             track.phase = "removed"
             track.gone()
-            await self._say_unread(track)
+            if not read:
+                await self._say_unread(track)
             return
         track.phase = "removed"
         track.gone()
@@ -145,13 +153,15 @@ class WatchedEnds:
         await self._tell(track)
 
     async def _say_unread(self, track: TaskTrack) -> None:
-        """How it ended nobody knows, and nobody is to blame; which lines nobody can have any more."""
+        """How it ended nobody knows, and nobody is to blame; which lines nobody can have any more, where any are."""
         task, known = track.task, self._tracker
-        words = f"{place_of(task.engine)} {UNSEEN}"
+        read = track.phase == "drained"
+        words = f"{place_of(task.engine)} {UNJUDGED if read else UNSEEN}"
         for rank, what in missing(track):
             await self._emit(RankChanged(known.clock(), rank, task.host, "removed", words=words))
-            text = f"rank {rank} on {task.host}: {words}: {what}"
-            await self._emit(Notice(known.clock(), "warning", text, task.host))
+            if not read:
+                text = f"rank {rank} on {task.host}: {words}: {what}"
+                await self._emit(Notice(known.clock(), "warning", text, task.host))
         known.news()
 
     async def explain(self, host: str) -> None:
@@ -209,16 +219,26 @@ class WatchedEnds:
         Returns the end, with who stopped this task alone.
         """
         without_signals = track.task.engine == "process"  # there is no engine that tells of signals
-        if not (without_signals or looks_stopped(end)):
-            return end
-        ours = self._tracker.stop_began
-        if ours is not None and (end.at is None or end.at >= ours):
+        if not (without_signals or looks_stopped(end)) or self._after_ours(end):
             return end
         alone = await self._hosts.ask_who_stopped(track.task.host, track.task.index)
         if alone is not None and alone.is_of(end):
             return replace(end, by=alone.who, verb=alone.verb)
         await self._ask_who_stopped_all(track, end)
         return end
+
+    def _after_ours(self, end: End) -> bool:
+        """Whether a stop of ours may have ended it."""
+        ours = self._tracker.stop_began
+        return ours is not None and (end.at is None or end.at >= ours)
+
+    async def _heard_late(self, track: TaskTrack, end: End) -> bool:
+        """Whether who stopped it has cleaned up, and taken the word of that along: a machine that slept hears of the
+        end of a run when its connection lives on, and is no judge of it.
+        """
+        if end.by or self._tracker.stopped_by or not looks_stopped(end) or self._after_ours(end):
+            return False
+        return await self._hosts.cleaned_up(track.task.host, surely=True)
 
     async def _maybe_out_of_memory(self, track: TaskTrack, end: End) -> End:
         """It failed by itself: the kernel may know of a lack of memory that the engine does not, and whose."""

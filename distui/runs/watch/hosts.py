@@ -117,15 +117,15 @@ class WatchedHosts:
             if await host.restarted():
                 self._tracker.rebooted.add(host.host)
 
-    async def cleaned_up(self, host: str) -> bool:
-        """Whether whoever else followed the run has removed what it had on this host, or does so now.
+    async def cleaned_up(self, host: str, *, surely: bool = False) -> bool:
+        """Whether whoever else followed the run has removed what it had here, or, but for `surely`, does so now.
 
         A host that was restarted may have lost it by that.
         """
         run = self.runs.get(host)
         with contextlib.suppress(DistuiError, TimeoutError):
             async with asyncio.timeout(CLEANED_SECONDS):
-                if run is not None and await run.notes.cleaned_up():
+                if run is not None and await run.notes.cleaned_up(surely=surely):
                     await self._ask_boot(run)
                     return host not in self._tracker.rebooted
         return False
