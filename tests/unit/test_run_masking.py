@@ -51,6 +51,17 @@ def test_a_value_with_colours_in_it_is_hidden(between: str) -> None:
     assert MASK.hide(Batch((1,), (b"",), (other,)), other)[1:] == (other, ())
 
 
+def test_a_value_with_colours_in_it_is_hidden_wherever_two_reads_part_it() -> None:
+    """What has no end yet waits for it, but not without measure; bars go on, since `\\r` ends what they show."""
+    line = f"a\ntoken {VALUE[:4]}\x1b[1;31m{VALUE[4:]}\x1b[0m ok\n".encode()
+    for at in range(len(line)):
+        stream = MaskedStream(MASK)
+        assert stream.feed(line[:at]) + stream.feed(line[at:]) + stream.rest() == MASK.raw(line)
+    stream = MaskedStream(MASK)
+    assert stream.feed(b"\x1b[32m 10%\r\x1b[32m 20%") == b"\x1b[32m 10%\r"
+    assert len(stream.feed(b"x" * 2 * MAX_OPEN)) > MAX_OPEN
+
+
 @pytest.mark.parametrize("title", ["\x1b]0;title\n", "\x1b]0;title\r", "\x1bPwords\n", "\x1b^words\r"])
 def test_a_title_that_is_never_ended_hides_no_value_behind_its_line(title: str) -> None:
     """What shows a line begins anew with each, and behind `\\r`; the value is whole there."""

@@ -21,7 +21,7 @@ from distui.facts.values import as_object
 from distui.regex import regex
 from distui.runs.lines.batch import Batch
 from distui.runs.lines.events import HostSampled, LogLine, LogLines
-from distui.runs.lines.text import ESCAPE
+from distui.runs.lines.text import ESCAPE, MAX_OPEN
 from distui.runs.store.runs import StoredRun
 from distui.runs.store.secret_checks import SHORTEST, bytes_of, others
 
@@ -181,6 +181,9 @@ class MaskedStream:
         """What can be passed on by now."""
         data = self._rest + data
         at = self._mask.cut(data)
+        shown = max(data.rfind(b"\n", 0, at), data.rfind(b"\r", 0, at)) + 1
+        if self._mask and b"\x1b" in data[shown:at] and at - shown < MAX_OPEN:
+            at = shown  # colours may stand in a value that goes on
         self._rest = data[at:]
         return self._mask.raw(data[:at])
 
