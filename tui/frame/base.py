@@ -228,11 +228,8 @@ class View(Screen[None]):
             self.focus_main()
 
     def open_command(self, text: str = "") -> None:
-        """Open the row for typed commands, on a screen that is just being opened once it is there."""
-        if self.is_mounted:
-            self.query_one(CommandBar).open(text)
-        else:
-            self.call_later(self.open_command, text)
+        """Open the row for typed commands."""
+        self.query_one(CommandBar).open(text)
 
     def focus_main(self) -> None:
         """Give the keys to the screen's main widget: the first in the body that takes them."""

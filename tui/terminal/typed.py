@@ -40,6 +40,16 @@ class Typed(App[int]):
             await super().on_event(event)
             self._busy = asyncio.create_task(self._in_turn(target), name="keys")
 
+    async def _check_bindings(self, key: str, priority: bool = False) -> bool:
+        """See textual. What a key does on a screen that is just being opened is done once its widgets are there: the
+        key was given to the one before, which has handed it on.
+        """
+        screen = next(reversed(self.screen_stack), None)
+        if screen is None or screen.is_mounted or priority:
+            return await super()._check_bindings(key, priority)
+        screen.call_later(super()._check_bindings, key)
+        return True
+
     async def _in_turn(self, target: DOMNode | None) -> None:
         """Wait until a key has had its effect, then take the next one."""
         await self._settle(target)
