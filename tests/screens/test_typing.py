@@ -49,6 +49,15 @@ async def test_a_key_that_comes_as_a_screen_opens_is_meant_there(
         assert any(shows in row for row in (rows[2], rows[-2]))
 
 
+async def test_a_key_of_the_help_before_it_is_there(open_app: Any) -> None:
+    """`?` and an arrow in one burst."""
+    async with open_app() as (app, pilot):
+        app.action_help()
+        assert await app._check_bindings("down", priority=True)
+        await settle(pilot)
+        assert "keys of Hosts" in screen_text(app)
+
+
 @pytest.mark.parametrize(("typed", "shown"), [("runs", ""), ("runs /vit", "vit")])
 async def test_the_command_of_a_view_leads_from_what_is_open_there_to_its_list(
     open_app: Any, live: FakeLive, typed: str, shown: str

@@ -109,5 +109,6 @@ class HelpScreen(Over[None]):
         self.dismiss()
 
     def action_move(self, step: int) -> None:
-        """Scroll."""
-        self.query_one(RowList).scroll_relative(y=step, animate=False)
+        """Scroll; its keys come first of all, also before the list is there."""
+        for rows in self.query(RowList):
+            rows.scroll_relative(y=step, animate=False)
