@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from distui.errors import HostCommandError, HostUnreachable, SessionLost
@@ -116,3 +118,26 @@ async def test_a_connection_that_broke_between_two_steps_is_not_handed_on() -> N
     shelved.alive = False  # type: ignore[attr-defined]
     assert (await (await connector.connect("h1")).run(PS)).ok
     assert (host.logins, host.open_sessions) == (2, 1)
+
+
+async def test_who_is_cancelled_while_it_closes_leaves_no_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A session may take its time to close: whatever is under it is closed all the same."""
+    connector, _, inner = make()
+    await (await connector.connect("h1")).close()
+    closing, closed = asyncio.Event(), asyncio.Event()
+
+    async def forever() -> None:
+        closing.set()
+        await asyncio.Event().wait()
+
+    async def close() -> None:
+        closed.set()
+
+    monkeypatch.setattr(connector._shelf["h1"], "close", forever)
+    monkeypatch.setattr(inner, "close", close)
+    work = asyncio.create_task(connector.close())
+    await closing.wait()
+    work.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await work
+    assert closed.is_set()

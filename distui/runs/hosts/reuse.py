@@ -34,9 +34,11 @@ class ReusingConnector:
         """Really close everything."""
         shelved = list(self._shelf.values())
         self._shelf.clear()
-        for session in shelved:
-            await session.close()
-        await self._inner.close()
+        try:
+            for session in shelved:
+                await session.close()
+        finally:
+            await self._inner.close()
 
 
 @contextlib.asynccontextmanager
