@@ -148,5 +148,15 @@ def test_a_few_aliases_that_are_a_million_values_cost_nothing() -> None:
     assert set_value(text, "command", "[b]") == text.replace("command:\n  - *x29\n", "command: [b]\n")
 
 
+@pytest.mark.parametrize(
+    ("text", "key"),
+    [("? image\nname: a\n", "image"), ("name: a\n? image\n", "image"), ("? image\n: x\nname: a\n", "env"),
+     ("name: a\n? image\n---\nname: b\n", "image"), ("name: a\nenv: {A, B: c}\n", "env.A")],
+)  # fmt: skip
+def test_a_key_without_its_colon_is_not_changed(text: str, key: str) -> None:
+    """What stands behind another key's colon is none of its."""
+    assert set_value(text, key, "x") is None
+
+
 def test_what_is_nested_beyond_measure_is_not_changed() -> None:
     assert set_value(f"name: a\ncommand: {'[' * 2000}{']' * 2000}\n", "name", "b") is None

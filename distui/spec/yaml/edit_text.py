@@ -18,6 +18,7 @@ from distui.spec.yaml.nodes import MAX_DEPTH
 
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _PLAIN = regex(r"(?:--?(?=[A-Za-z]))?[A-Za-z_./][\w./@+-]*(?::[\w./@+-]+)*")
+_COLON = regex(r"[ \t]*:")
 _WORDS = frozenset({"true", "false", "null", "yes", "no", "on", "off", "y", "n", "~"})
 
 
@@ -199,6 +200,10 @@ class _Text:
         line: int = min(mark.line, len(self.starts) - 1)
         return min(self.starts[line] + int(mark.column), len(self.text))
 
+    def has_colon(self, key: yaml.Node) -> bool:
+        """Whether a key is written as nearly all are, with its colon behind it."""
+        return _COLON.match(self.text, self.at(key.end_mark)) is not None
+
     def line_start(self, index: int) -> int:
         """Where the line of `index` begins."""
         return self.text.rfind("\n", 0, index) + 1
@@ -237,11 +242,15 @@ class _Text:
 
 
 def _set(text: _Text, node: yaml.MappingNode, keys: list[str], value: str | None) -> str | None:
-    """None where it is said elsewhere, for others too."""
+    """None where it is said elsewhere, for others too, or with `? key`."""
     pair = next(((k, v) for k, v in node.value if _is_key(k, keys[0])), None)
     if pair is None:
-        return text.text if value is None else _insert(text, node, keys, value)
-    if len(keys) > 1 and isinstance(pair[1], _Alias):
+        if value is None:
+            return text.text
+        if node.value and not node.flow_style and not text.has_colon(node.value[0][0]):
+            return None
+        return _insert(text, node, keys, value)
+    if (len(keys) > 1 and isinstance(pair[1], _Alias)) or not text.has_colon(pair[0]):
         return None
     if len(keys) > 1 and isinstance(pair[1], yaml.MappingNode):
         return _set(text, pair[1], keys[1:], value)
