@@ -6,6 +6,7 @@ import errno
 import fcntl
 import json
 import os
+import shutil
 import socket
 from collections.abc import Callable
 from pathlib import Path
@@ -217,6 +218,22 @@ def test_a_run_is_deleted_while_another_distui_keeps_a_summary_of_it(
     monkeypatch.setattr(os, "rmdir", late)
     store.remove("r1")
     assert seen and not stored.path.exists()
+
+
+def test_a_run_that_begins_just_as_another_of_its_name_was_deleted_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, rmtree = RunStore(tmp_path), shutil.rmtree
+    store.create("r1")
+
+    def and_begin(path: Path, **more: Any) -> None:
+        monkeypatch.setattr(shutil, "rmtree", rmtree)
+        rmtree(path, **more)
+        store.create("r1")
+
+    monkeypatch.setattr(shutil, "rmtree", and_begin)
+    store.remove("r1")
+    assert store.get("r1") is not None
 
 
 def test_a_folder_is_copied_while_something_is_written_there(tmp_path: Path) -> None:

@@ -385,11 +385,12 @@ class RunStore:
     def remove(self, run_id: str) -> None:
         """Delete a run's folder here. Raises NotFound, CheckFailed where it can't be."""
         path = self.need(run_id).path
-        with contextlib.suppress(OSError):  # another distui may just keep a summary there
-            shutil.rmtree(path)
         try:
-            shutil.rmtree(path)
-        except FileNotFoundError:  # it is gone, or somebody deletes it at the same time
+            try:
+                shutil.rmtree(path)
+            except OSError:  # another distui may just keep a summary there
+                shutil.rmtree(path)
+        except FileNotFoundError:  # somebody deletes it at the same time
             shutil.rmtree(path, ignore_errors=True)
         except OSError as exc:
             hint = "make that folder one that you may write to, and say it again"
