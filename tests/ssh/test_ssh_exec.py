@@ -77,14 +77,16 @@ async def test_a_file_as_stdin_arrives_byte_by_byte(session: Any, ends: Ends, tm
     assert (tmp_path / "out").read_bytes() == data
 
 
-async def test_a_folder_as_stdin_is_an_empty_one(session: Any, ends: Ends, tmp_path: Path) -> None:
-    """The command is told of its end, for which it may wait."""
-    folder = os.open(tmp_path, os.O_RDONLY)
+@pytest.mark.parametrize(("path", "why"), [("/", b"Is a directory"), ("/proc/self/mem", b"Input/output error")])
+async def test_a_stdin_that_cannot_be_read_is_said_and_ended(session: Any, ends: Ends, path: str, why: bytes) -> None:
+    """The command may wait for its end, and what it was given is not whole."""
+    unreadable = os.open(path, os.O_RDONLY)
     try:
         async with asyncio.timeout(60):
-            assert await pass_through(session, ("cat",), **{**ends.fds(), "stdin": folder}) == 0
+            assert await pass_through(session, ("cat",), **{**ends.fds(), "stdin": unreadable}) == 0
     finally:
-        os.close(folder)
+        os.close(unreadable)
+    assert await ends.line(ends.from_stderr) == b"distui: stdin can't be read: " + why + b"\n"
 
 
 @pytest.mark.parametrize("no_stdin", [True, False])

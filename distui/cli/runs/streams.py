@@ -21,7 +21,7 @@ async def pass_through(session: Session, argv: Sequence[str], *, stdin: int | No
     OutputFailed when it can't be written.
     """
     channel = await session.open(argv, on_stderr=lambda data: _write(stderr, data))
-    sending = asyncio.create_task(_send(stdin, channel))
+    sending = asyncio.create_task(_send(stdin, channel, stderr))
     try:
         await _receive(channel, stdout)
         status = await channel.wait()
@@ -51,24 +51,31 @@ async def _receive(channel: ByteChannel, fd: int) -> None:
     outlet.refuse_loss()
 
 
-async def _send(fd: int | None, channel: ByteChannel) -> None:
-    """stdin to the command until it ends; a command that takes no more is no error."""
+async def _send(fd: int | None, channel: ByteChannel, stderr: int) -> None:
+    """stdin to the command until it ends; a command that takes no more is no error. What can't be read any more is an
+    end, too, for which the command may wait.
+    """
     with contextlib.suppress(SessionLost):
-        while fd is not None and (data := await _read(fd)):
-            await channel.write(data)
+        try:
+            while fd is not None and (data := await _read(fd)):
+                await channel.write(data)
+        except OSError as exc:
+            _write(stderr, f"distui: stdin can't be read: {exc.strerror}\n".encode())
         await channel.write_eof()
 
 
 async def _read(fd: int) -> bytes:
     """What is there next, b"" at the end. A file is read at once: it can't be waited for, and never keeps waiting."""
     loop, ready = asyncio.get_running_loop(), asyncio.Event()
-    with contextlib.suppress(PermissionError):  # what epoll says of a regular file
+    try:
         loop.add_reader(fd, ready.set)
-        try:
-            await ready.wait()
-        finally:
-            loop.remove_reader(fd)
+    except PermissionError:  # what epoll says of a regular file
+        return os.read(fd, CHUNK)
+    try:
+        await ready.wait()
+    finally:
+        loop.remove_reader(fd)
     try:
         return os.read(fd, CHUNK)
-    except OSError:  # the terminal is gone, or it is a folder
+    except OSError:  # the terminal is gone
         return b""
