@@ -349,11 +349,19 @@ def test_a_laptop_that_sleeps_over_the_end_calls_it_no_failure(
     assert_clean(lab)
 
 
+@pytest.mark.parametrize("engine", ["docker", "process"])
 def test_a_laptop_that_sleeps_over_a_stop_does_not_start_the_run_again(
-    lab: Any, home: Path, other: Path, start: Callable[..., Any]
+    lab: Any, home: Path, other: Path, start: Callable[..., Any], engine: str
 ) -> None:
-    """Its connections live on: awake, it hears how the ranks ended, and the word of the stop is gone by then."""
-    program = start(TICKS % 5000, "--name", "dozed", "-o", "ndjson", "--log-to", "none", job={"retries": 2})
+    """Its connections live on: awake, it hears how the ranks ended, and the word of the stop is gone by then.
+
+    Those that exit 0 have not succeeded.
+    """
+    for folder in (home, other):
+        hosts = {"h1": {"docker": engine}, "h2": {"docker": engine}}
+        (folder / "hosts.yaml").write_text(json.dumps({"version": 1, "hosts": hosts}))
+    flags = ("--name", "dozed", "-o", "ndjson", "--log-to", "none")
+    program = start(f"trap 'exit 0' TERM; {TICKS % 5000}", *flags, job={"retries": 2}, wait=engine == "docker")
     until(lambda: all(b"tick 5 " in log_of(home, "dozed", rank) for rank in range(2)))
     program.signal_group(signal.SIGSTOP)
     stopped = lab.spawn_distui("stop", "dozed", "-y", home=other).finish()

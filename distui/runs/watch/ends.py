@@ -218,8 +218,7 @@ class WatchedEnds:
 
         Returns the end, with who stopped this task alone.
         """
-        without_signals = track.task.engine == "process"  # there is no engine that tells of signals
-        if not (without_signals or looks_stopped(end)) or self._after_ours(end):
+        if not self._as_stopped_elsewhere(track, end):
             return end
         alone = await self._hosts.ask_who_stopped(track.task.host, track.task.index)
         if alone is not None and alone.is_of(end):
@@ -227,16 +226,17 @@ class WatchedEnds:
         await self._ask_who_stopped_all(track, end)
         return end
 
-    def _after_ours(self, end: End) -> bool:
-        """Whether a stop of ours may have ended it."""
+    def _as_stopped_elsewhere(self, track: TaskTrack, end: End) -> bool:
+        """Whether it ended as stopped ones may, and not after a stop of ours."""
+        without_signals = track.task.engine == "process"  # there is no engine that tells of signals
         ours = self._tracker.stop_began
-        return ours is not None and (end.at is None or end.at >= ours)
+        return (without_signals or looks_stopped(end)) and (ours is None or (end.at is not None and end.at < ours))
 
     async def _heard_late(self, track: TaskTrack, end: End) -> bool:
         """Whether who stopped it has cleaned up, and taken the word of that along: a machine that slept hears of the
         end of a run when its connection lives on, and is no judge of it.
         """
-        if end.by or self._tracker.stopped_by or not looks_stopped(end) or self._after_ours(end):
+        if end.by or self._tracker.stopped_by or not self._as_stopped_elsewhere(track, end):
             return False
         return await self._hosts.cleaned_up(track.task.host, surely=True)
 
