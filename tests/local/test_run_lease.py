@@ -530,6 +530,7 @@ async def test_a_live_run_holds_its_port_before_it_listens(cluster: Cluster) -> 
         ended = await cluster.run(cluster.plan(run_id="mine", master_port=7777))
         assert ended.exit == 3, seen
         assert "h1: port 7777 is used by run other of ann@desk (job j" in cluster.said()
+        assert "reach" not in host.verbs(), "the other run's program could not listen meanwhile"
         cluster.events.clear()
     end_all(cluster)
     assert (await cluster.run(cluster.plan(run_id="mine", master_port=7777, network="bridge"))).exit == 0

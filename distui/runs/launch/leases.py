@@ -44,11 +44,30 @@ class PortsTaken(LaunchRefused):
 
 
 async def hold(attempt: Attempt, claim: Claim, *, force: bool) -> None:
-    """Lease the GPUs and ports of the run on all hosts, before anything is tried on them."""
-    for host, lease in (await _lease(attempt, claim, force=force)).items():
+    """Lease the GPUs and ports of the run on all hosts, before anything is tried on them.
+
+    A port that the job names is refused at once when a live run has it, though nobody listens on it yet: the program of
+    that run is being started, and could not listen while this one tries who reaches it there.
+    """
+    leases: dict[str, Lease] = {}
+    found: dict[str, tuple[Conflict, ...] | DistuiError] = {}
+
+    async def lease_all() -> None:
+        leases.update(await _lease(attempt, claim, force=force))
+
+    async def look() -> None:
+        chosen = own_ports(attempt.plan.reasons)
+        ports = {(h.host, t.number) for h in _with_resources(attempt) for t in h.claim.resources if t.kind == "port"}
+        named = [attempt.hosts[host] for host in sorted({host for host, _ in ports - set(chosen)})]
+        found.update(await each(named, lambda host: host.claim.sharers()))
+
+    await together(lease_all(), look())
+    for host, lease in leases.items():
         kinds = _kinds(lease.resources or _exclusive(attempt.hosts[host].claim.resources, force=force))
         text = f"can't hold {kinds} while starting ({lease.why})"
         await attempt.notice("warning", f"{text}: a launch at this moment would go unseen", host)
+    shared = [(host, conflict) for host, answer in found.items() if isinstance(answer, tuple) for conflict in answer]
+    _refuse(attempt, [one for one in shared if any(t.kind == "port" for t in one[1].resources)], force=force)
 
 
 async def hold_still(attempt: Attempt, claim: Claim, *, force: bool) -> None:
