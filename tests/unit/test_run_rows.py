@@ -239,6 +239,9 @@ def test_loads_and_rates() -> None:
     assert (load(sample, (0, 1)), load(sample, (2,)), load(None, (0,))) == (80.0, None, None)
     rdma = HostNetwork("h1", "10.0.0.1", "eth0", "ib", ("mlx5_0:1", "mlx5_1:1"))
     assert (data_rate(rdma, sample), network_name(rdma)) == ((40.0, 60.0), "mlx5_0-1")
+    few = dataclasses.replace(rdma, hcas=tuple(f"mlx5_{number}:1" for number in (3, 4, 6)))
+    assert network_name(few) == "mlx5_3 +2", "mlx5_5 is of another network"
+    assert network_name(dataclasses.replace(few, hcas=("mlx5_9", "mlx5_11", "mlx5_10"))) == "mlx5_9-11"
     tcp = dataclasses.replace(rdma, rdma_off=True)
     assert (data_rate(tcp, sample), network_name(tcp)) == ((1.0, 2.0), "eth0")
     assert data_rate(None, sample) is None

@@ -214,7 +214,7 @@ def started(state: RunState) -> int:
 
 
 def network_name(network: HostNetwork | None) -> str:
-    """What the data goes over, in one word: `ib0`, `mlx5_0-7`."""
+    """What the data goes over, in one word: `ib0`, `mlx5_0-7`, `mlx5_0 +7` where these are not in a row."""
     if network is None:
         return ""
     ports = [h.split(":")[0] for h in network.hcas] if not network.rdma_off else []
@@ -222,7 +222,9 @@ def network_name(network: HostNetwork | None) -> str:
         return ports[0] if ports else network.ifname
     stem = ports[0].rstrip("0123456789")
     numbers = [p[len(stem) :] for p in ports]
-    if all(p.startswith(stem) for p in ports) and all(whole(n) is not None for n in numbers):
+    found = [number for n in numbers if (number := whole(n)) is not None]
+    first = min(found, default=0)
+    if all(p.startswith(stem) for p in ports) and sorted(found) == [*range(first, first + len(ports))]:
         return f"{stem}{min(numbers, key=int)}-{max(numbers, key=int)}"
     return f"{ports[0]} +{len(ports) - 1}"
 
