@@ -51,15 +51,29 @@ def test_a_value_with_colours_in_it_is_hidden(between: str) -> None:
     assert MASK.hide(Batch((1,), (b"",), (other,)), other)[1:] == (other, ())
 
 
-def test_a_value_with_colours_in_it_is_hidden_wherever_two_reads_part_it() -> None:
-    """What has no end yet waits for it, but not without measure; bars go on, since `\\r` ends what they show."""
-    line = f"a\ntoken {VALUE[:4]}\x1b[1;31m{VALUE[4:]}\x1b[0m ok\n".encode()
+@pytest.mark.parametrize(
+    "between", ["\x1b[1;31m", "\x1b(B\x1b[m", "\x1b]8;;http://a\x1b\\", "\x1b]0;t\x07", "\x1bPq\x07\x1b\\"]
+)
+def test_a_value_with_colours_in_it_is_hidden_wherever_two_reads_part_it(between: str) -> None:
+    """What may go on waits for that, but not without measure."""
+    line = f"a\ntoken {VALUE[:4]}{between}{VALUE[4:]}\x1b[0m ok\n".encode()
     for at in range(len(line)):
-        stream = MaskedStream(MASK)
-        assert stream.feed(line[:at]) + stream.feed(line[at:]) + stream.rest() == MASK.raw(line)
+        for then in range(at, len(line)):
+            stream = MaskedStream(MASK)
+            shown = [stream.feed(part) for part in (line[:at], line[at:then], line[then:])]
+            assert b"".join(shown) + stream.rest() == MASK.raw(line)
     stream = MaskedStream(MASK)
-    assert stream.feed(b"\x1b[32m 10%\r\x1b[32m 20%") == b"\x1b[32m 10%\r"
+    assert stream.feed(b"\x1b]0;" + b"x" * 9) == b""
     assert len(stream.feed(b"x" * 2 * MAX_OPEN)) > MAX_OPEN
+
+
+@pytest.mark.parametrize(
+    "text", ["\x1b[1mGo on?\x1b[0m ", "\x1b[32m 10%\r\x1b[32m 20%", "\x1b[1G\x1b[2K*", "\x1b]0;t\x07> "]
+)
+def test_what_no_end_of_a_line_follows_is_shown_at_once(text: str) -> None:
+    """Prompts and bars with colours, whose values are none of a secret."""
+    stream = MaskedStream(MASK)
+    assert [stream.feed(text.encode()) for _ in range(2)] == [text.encode()] * 2
 
 
 @pytest.mark.parametrize("title", ["\x1b]0;title\n", "\x1b]0;title\r", "\x1bPwords\n", "\x1b^words\r"])

@@ -33,6 +33,8 @@ _GIVE = "set the variable, or give --env-file FILE"
 
 _ESCAPES = regex(ESCAPE.encode())
 """A value with colours in it would be whole once they are taken out."""
+_OPEN = regex(rb"\x1b(?:\[[0-?]*[ -/]*|\][^\x07\x1b\r\n]*\x1b?|[PX^_][^\x1b\r\n]*\x1b?|[ -/]*)?\Z")
+"""What may be the beginning of one."""
 
 
 class Mask:
@@ -183,9 +185,18 @@ class MaskedStream:
         at = self._mask.cut(data)
         shown = max(data.rfind(b"\n", 0, at), data.rfind(b"\r", 0, at)) + 1
         if self._mask and b"\x1b" in data[shown:at] and at - shown < MAX_OPEN:
-            at = shown  # colours may stand in a value that goes on
+            at = shown + self._coloured(data[shown:at])
         self._rest = data[at:]
         return self._mask.raw(data[:at])
+
+    def _coloured(self, line: bytes) -> int:
+        """How much of a line with escape sequences may be passed on before its end, as of a prompt or a bar: nothing
+        where they may stand in a value that goes on.
+        """
+        begun = _OPEN.search(line)
+        end = begun.start() if begun else len(line)
+        plain = _ESCAPES.sub(b"", line[:end])
+        return end if self._mask.cut(plain) == len(plain) else 0
 
     def rest(self) -> bytes:
         """What was held back, at the end."""
