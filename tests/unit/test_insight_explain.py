@@ -405,7 +405,8 @@ def test_a_rank_whose_container_is_paused_does_not_wait_for_a_disk() -> None:
     found = explain([*waiting(3, without=(1,)), rank(1, **frozen)])
     assert found.culprits == (1,)
     assert found.headline.endswith("for rank 1: it is paused with its container")
-    assert "`docker unpause`" in found.advice and not any("collectives: " in line for line in found.evidence)
+    assert "`docker unpause` (or `podman unpause`)" in found.advice
+    assert not any("collectives: " in line for line in found.evidence)
     assert explain([rank(n, **frozen) for n in range(2)]).headline == "ranks 0-1 are stopped with their containers"
 
 

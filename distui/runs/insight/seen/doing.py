@@ -152,7 +152,7 @@ def advice(act: Doing, *, stall: bool) -> str:
     if "SIGSTOP" in act.words:
         return "`kill -CONT` its process on its host lets it go on"
     if "paused" in act.words:
-        return "`docker unpause` of its container on its host lets it go on"
+        return "`docker unpause` (or `podman unpause`) of its container on its host lets it go on"
     if "traced" in act.words:
         return "look for what traces its process on its host (`TracerPid` in /proc/PID/status)"
     if act.frame is not None:

@@ -13,7 +13,7 @@ RULES: tuple[tuple[str, Cause], ...] = (
         r"ibv_modify_qp.*Connection timed out",
         Cause(
             "a peer's RDMA port can't be reached from the one that NCCL takes here",
-            "its line names both addresses: ports of RoCE have to reach each other; `hcas:` chooses them",
+            "ports of RoCE have to reach each other; `hcas:` chooses them; newer NCCL names both addresses",
             network=True,
         ),
     ),
