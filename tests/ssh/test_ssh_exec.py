@@ -89,6 +89,20 @@ async def test_a_stdin_that_cannot_be_read_is_said_and_ended(session: Any, ends:
     assert await ends.line(ends.from_stderr) == b"distui: stdin can't be read: " + why + b"\n"
 
 
+async def test_a_stdin_that_is_not_open_to_be_read_is_an_empty_one(session: Any, ends: Ends) -> None:
+    """`nohup` gives such a one."""
+    unreadable = os.open(os.devnull, os.O_WRONLY)
+    try:
+        async with asyncio.timeout(60):
+            assert (
+                await pass_through(session, ("sh", "-c", "cat; echo end >&2"), **{**ends.fds(), "stdin": unreadable})
+                == 0
+            )
+    finally:
+        os.close(unreadable)
+    assert await ends.line(ends.from_stderr) == b"end\n"
+
+
 @pytest.mark.parametrize("no_stdin", [True, False])
 async def test_a_command_that_reads_nothing_ends_by_itself(session: Any, ends: Ends, no_stdin: bool) -> None:
     """With a stdin that stays open and silent, and without one."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import os
 from collections.abc import Sequence
 
@@ -60,7 +61,8 @@ async def _send(fd: int | None, channel: ByteChannel, stderr: int) -> None:
             while fd is not None and (data := await _read(fd)):
                 await channel.write(data)
         except OSError as exc:
-            _write(stderr, f"distui: stdin can't be read: {exc.strerror}\n".encode())
+            if exc.errno != errno.EBADF:  # not opened to be read, as by `nohup`: none is meant
+                _write(stderr, f"distui: stdin can't be read: {exc.strerror}\n".encode())
         await channel.write_eof()
 
 
