@@ -50,7 +50,7 @@ _CLASSES: tuple[tuple[str, str, str, str], ...] = (
      "`nvidia-smi -L` lists what there is"),
     ("gpu_driver", r"nvidia-container-cli(\.real)?: (initialization|ldcache|mount|requirement) error|nvml error",
      "the NVIDIA container hook failed", "see whether nvidia-smi works on the host; the image may need a newer driver"),
-    ("device_missing", r"error gathering device information|\bstat /dev/\S+: no such file",  # podman
+    ("device_missing", r"error gathering device information|(?<!\": )\bstat /dev/\S+: no such file",  # podman
      "a device the container asks for is not on the host",
      "take it out of the job's devices, or load its driver"),
     ("ulimit_refused", r"error setting rlimit|setrlimit `RLIMIT",

@@ -79,6 +79,7 @@ from distui.facts.values import Reply
             "mount_failed",
         ),
         ("Error: stat /dev/infiniband: no such file or directory", 125, "device_missing"),
+        ('exec: "/dev/shm/run": stat /dev/shm/run: no such file or directory: unknown', 127, "command_not_found"),
         ('chdir to cwd ("/w") set in config.json failed: permission denied: unknown.', 126, "workdir_failed"),
         ("Error: something new that podman says", 126, "unknown"),
         (
