@@ -40,7 +40,7 @@ from distui.runs.hosts.reuse import reusing
 from distui.runs.insight.asking import watching
 from distui.runs.lines.events import LogLines, Notice, PhaseBegun, RunEnded
 from distui.runs.store.journal import Journal
-from distui.runs.store.runs import StoredRun
+from distui.runs.store.runs import AlreadyFollowed, StoredRun
 from distui.runs.store.secret_checks import others
 from distui.runs.store.why_records import kept
 from distui.session import Connector
@@ -694,6 +694,25 @@ async def test_a_start_that_did_not_begin_leaves_its_name_free(
         with pytest.raises(asyncio.CancelledError):
             await backend.launch(job, made)  # type: ignore[arg-type]
     assert backend.settings.store.get("early") is None
+
+
+async def test_a_run_that_another_process_took_up_meanwhile_stays(
+    backend: ClusterBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its record is that one's by now."""
+    job, made = await planned(backend, 2, "taken")
+    connect = backend._connect
+
+    @contextlib.asynccontextmanager
+    async def taken(hosts: Sequence[Host]) -> AsyncIterator[Connector]:
+        with backend.settings.store.need("taken").followed():
+            async with connect(hosts) as connector:
+                yield connector
+
+    monkeypatch.setattr(backend, "_connect", taken)
+    with pytest.raises(AlreadyFollowed):
+        await backend.launch(job, made)  # type: ignore[arg-type]
+    assert backend.settings.store.get("taken") is not None
 
 
 async def test_what_is_left_of_a_run_is_reported_before_it_goes(backend: ClusterBackend) -> None:

@@ -39,6 +39,7 @@ from distui.runs.hosts.last_said import LastSaid
 from distui.runs.launch.gpu_users import GpuUser, gpu_users
 from distui.runs.launch.job_record import has_value
 from distui.runs.launch.preflight import Preflight, preflight, prove_on
+from distui.runs.store.runs import AlreadyFollowed
 from distui.runs.store.secret_checks import SHORTEST, bytes_of
 from distui.session import Connector
 from distui.spec.hosts.inventory import Host, HostPick, Inventory
@@ -263,6 +264,8 @@ class ClusterBackend(HostBackend, RunBackend):
 
         try:
             return await self._manager.keep(self._connect(planned.request.hosts), make)
+        except AlreadyFollowed:  # another process was faster, and has it now
+            raise
         except BaseException:  # also who leaves the app meanwhile
             forget(stored)
             raise
