@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from distui.runs.lines.events import Event, Failure, RankChanged, RanksRestarted, RunEnded, RunOpened, StopAsked
 from distui.runs.lines.prefixes import parts
-from distui.runs.lines.severity import headline_of, severity
+from distui.runs.lines.severity import ERROR, WARN, headline_of, severity
 from distui.runs.lines.traceback import Fold, around, folds, started
 from distui.runs.report.text import evidence, failed_ranks, last_lines, report
 from distui.runs.state.reducer import RunState, apply
@@ -364,6 +364,12 @@ def test_the_headline_is_without_what_a_launcher_writes_before_it(before: str) -
     said = ("Traceback", "RuntimeError: no", "more")
     assert headline_of(Failure(1, "h2", 1, "exit 1", excerpt=tuple(before + line for line in said))) == said[1]
     assert severity(before + said[1]) == "error"
+
+
+@given(st.from_regex(ERROR.pattern) | st.from_regex(WARN.pattern) | st.text())
+def test_no_line_is_passed_over_for_lack_of_a_sign(text: str) -> None:
+    """What is looked for first, since that takes little time, is in every line that the patterns find."""
+    assert severity(text) == ("error" if ERROR.search(text) else "warn" if WARN.search(text) else "")
 
 
 @pytest.mark.parametrize("text", ["3: hello", "[3] hello", "| a | b |", "10: 20: 30"])

@@ -12,6 +12,7 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 
 from distui.monitor.containers import HostContainer
+from distui.runs.lines.severity import severity
 from distui.runs.lines.text import LineAssembler, safe, text_of
 from distui.tui.frame.actions import Action, bindings
 from distui.tui.frame.base import FILTER, View
@@ -202,7 +203,8 @@ class ContainerLogScreen(View):
         rows = self.rows
         at = rows.at + step
         while 0 <= at < len(rows.rows):
-            if any(kind == "error" for _, _, kind in spans(self._text(rows.rows[at].key))):
+            text = self._text(rows.rows[at].key)[:SHOWN_BYTES]
+            if severity(text) == "error" and any(kind == "error" for _, _, kind in spans(text)):
                 rows.go(rows.rows[at].key)
                 return
             at += step
