@@ -2,8 +2,8 @@
 PYTHON ?= python3
 VENV   ?= .venv
 BIN     = $(VENV)/bin
-# Tests that compute, in this many processes.
-JOBS   ?= 2
+# Tests that compute, in this many processes: some of them wait.
+JOBS   ?= $(shell echo $$((2 * $$(getconf _NPROCESSORS_ONLN))))
 # Those of `local` wait most of their time, so more of them than cores.
 LOCAL_JOBS ?= $(shell echo $$((4 * $$(getconf _NPROCESSORS_ONLN))))
 # Each brings up a cluster of its own, with three dockerds.
