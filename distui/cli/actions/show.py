@@ -53,7 +53,7 @@ class Asked(NamedTuple):
 
 
 @dataclass(slots=True)
-class Told:
+class Record:
     """What the events recorded here tell of a run, gone through once: there may be hundreds of thousands."""
 
     ranks: dict[int, ShownRank] = field(default_factory=dict)
@@ -108,8 +108,8 @@ def _of(settings: Settings, out: Console, place: places.RunLocation, *, plan_too
     else:
         assert known is not None
         row = known if found is not None else _with_start(history.settled(known, answered, silent or ()), place, silent)
-    told = read_record(place.stored) if place.stored is not None else Told()
-    ranks = merged(told.ranks, found, place, silent) if left is None or found is not None else []
+    record = read_record(place.stored) if place.stored is not None else Record()
+    ranks = merged(record.ranks, found, place, silent) if left is None or found is not None else []
     if left is not None and left.record is not None:
         ranks = _as_ended(ranks, left.record.ranks)
     mask = _mask(settings, place)
@@ -117,7 +117,7 @@ def _of(settings: Settings, out: Console, place: places.RunLocation, *, plan_too
     progress = mask.event(stored_progress(place.stored)) if place.stored is not None else None
     ranks = [mask.event(rank) for rank in ranks]
     asked = mask.event(kept(place.stored)) if place.stored is not None else ()
-    used = mask.event(told.used)
+    used = mask.event(record.used)
     if settings.json:
         tasks = [{k: v for k, v in asdict(r).items() if k != "name" or v} | {"id": r.id or None} for r in ranks]
         out.json(
@@ -135,9 +135,9 @@ def _of(settings: Settings, out: Console, place: places.RunLocation, *, plan_too
     _show(out, row, ranks, progress, used, asked)
     if plan_too and place.stored is not None:
         _show_plan(out, settings, place)
-    if told.left_out and place.stored is not None:
+    if record.left_out and place.stored is not None:
         where = place.stored.path / "events.ndjson"
-        out.warn(f"distui: {counted(told.left_out, 'line')} of {where} can't be read and are left out", "yellow")
+        out.warn(f"distui: {counted(record.left_out, 'line')} of {where} can't be read and are left out", "yellow")
     return 0
 
 
@@ -246,22 +246,22 @@ def _now(row: ShownRank, asked: Collection[str], silent: Collection[str]) -> Sho
     return replace(row, state="removed", words=REMOVED)
 
 
-def read_record(stored: StoredRun) -> Told:
+def read_record(stored: StoredRun) -> Record:
     """The ranks and what else the events recorded here tell."""
-    told = Told()
+    record = Record()
     events = Recorded(stored)
     for event in events:
         if isinstance(event, RunOpened):
             names = event.names
-            told.ranks = {r: ShownRank(r, h, "waiting", name=names.get(r, "")) for r, h in event.ranks.items()}
-            told.used = None
+            record.ranks = {r: ShownRank(r, h, "waiting", name=names.get(r, "")) for r, h in event.ranks.items()}
+            record.used = None
         elif isinstance(event, RankChanged):
-            known = told.ranks.get(event.rank)
-            told.ranks[event.rank] = _as_row(event, known.name if known is not None else "")
+            known = record.ranks.get(event.rank)
+            record.ranks[event.rank] = _as_row(event, known.name if known is not None else "")
         elif isinstance(event, NetworkUsed):
-            told.used = event
-    told.left_out = events.left_out
-    return told
+            record.used = event
+    record.left_out = events.left_out
+    return record
 
 
 def _as_row(event: RankChanged, name: str = "") -> ShownRank:
