@@ -93,21 +93,9 @@ def act(settings: Settings, out: Console, run: str, plan_too: bool, as_report: b
 
 
 def _of(settings: Settings, out: Console, place: places.RunLocation, *, plan_too: bool) -> int:
-    run = place.run
-    found, left, silent = wiring.run_async(_find(settings, out, place), limit=settings.timeout)
-    stored = history.stored_row(place.stored) if place.stored is not None else None
-    answered = {host.name for host in place.hosts if silent is not None and host.name not in silent}
-    known = stored
-    if found is not None:
-        apart = history.where_apart(found, stored, answered, silent or (), chosen=place.chosen)
-        known = history.found_row(found, stored, apart)
-    if left is not None:
-        row, *_ = history.with_launches([known] if known is not None else [], [left], {}, answered=())
-    elif found is None and stored is None:
-        raise places.not_found(settings.cluster, run, places.on_none(place))
-    else:
-        assert known is not None
-        row = known if found is not None else _with_start(history.settled(known, answered, silent or ()), place, silent)
+    asked = wiring.run_async(_find(settings, out, place), limit=settings.timeout)
+    found, left, silent = asked
+    row = _row(settings, place, asked)
     record = read_record(place.stored) if place.stored is not None else Record()
     ranks = merged(record.ranks, found, place, silent) if left is None or found is not None else []
     if left is not None and left.record is not None:
@@ -116,7 +104,7 @@ def _of(settings: Settings, out: Console, place: places.RunLocation, *, plan_too
     row = mask.event(row)  # its end may be as a host has it
     progress = mask.event(stored_progress(place.stored)) if place.stored is not None else None
     ranks = [mask.event(rank) for rank in ranks]
-    asked = mask.event(kept(place.stored)) if place.stored is not None else ()
+    reasons = mask.event(kept(place.stored)) if place.stored is not None else ()
     used = mask.event(record.used)
     if settings.json:
         tasks = [{k: v for k, v in asdict(r).items() if k != "name" or v} | {"id": r.id or None} for r in ranks]
@@ -126,19 +114,36 @@ def _of(settings: Settings, out: Console, place: places.RunLocation, *, plan_too
                 **row_json(row),
                 "progress": progress_json(progress),
                 "network": write(used) if used is not None else None,
-                "why": [record_json(one, run) for one in asked],
+                "why": [record_json(one, place.run) for one in reasons],
                 "tasks": tasks,
                 **_plan_json(place, plan_too),
             }
         )
         return 0
-    _show(out, row, ranks, progress, used, asked)
+    _show(out, row, ranks, progress, used, reasons)
     if plan_too and place.stored is not None:
         _show_plan(out, settings, place)
     if record.left_out and place.stored is not None:
         where = place.stored.path / "events.ndjson"
         out.warn(f"distui: {counted(record.left_out, 'line')} of {where} can't be read and are left out", "yellow")
     return 0
+
+
+def _row(settings: Settings, place: places.RunLocation, asked: Asked) -> history.RunRow:
+    """The run as a whole, from the record here and what its hosts say. Raises NotFound where neither has it."""
+    found, left, silent = asked
+    stored = history.stored_row(place.stored) if place.stored is not None else None
+    answered = {host.name for host in place.hosts if silent is not None and host.name not in silent}
+    known = stored
+    if found is not None:
+        apart = history.where_apart(found, stored, answered, silent or (), chosen=place.chosen)
+        known = history.found_row(found, stored, apart)
+    if left is not None:
+        row, *_ = history.with_launches([known] if known is not None else [], [left], {}, answered=())
+        return row
+    if known is None:
+        raise places.not_found(settings.cluster, place.run, places.on_none(place))
+    return known if found is not None else _with_start(history.settled(known, answered, silent or ()), place, silent)
 
 
 def _with_start(row: history.RunRow, place: places.RunLocation, silent: Collection[str] | None) -> history.RunRow:
