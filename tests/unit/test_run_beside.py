@@ -44,6 +44,8 @@ from distui.runs.lines.events import (
     RunOpened,
     RunStalled,
 )
+from distui.runs.lines.text import MAX_OPEN
+from distui.runs.lines.times import times_of
 from distui.runs.report.rank_rows import rank_rows
 from distui.runs.state.standstill import standstill
 from distui.runs.store import new_lines
@@ -116,17 +118,69 @@ def test_lines_come_once_also_when_the_log_is_cut_and_written_again(stored: Stor
     assert (said(last), type(last[-1])) == (["end"], RunEnded)
 
 
-def test_what_ranks_said_before_is_counted(stored: StoredRun) -> None:
+@pytest.mark.parametrize("saved", [True, False], ids=["with a checkpoint", "without"])
+def test_what_ranks_said_before_is_counted(stored: StoredRun, saved: bool) -> None:
     """Else one that has just spoken is taken for silent since its start, and the run for one that stands still."""
     stored.rank_log(0).unlink()
     log = TaskLog(stored, 0, [0])
-    fed(log, "one", "two", "three")
+    fed(log, "one", "two")
+    if saved:
+        assert log.checkpoint({})
+    fed(log, "three")
     reader = StoredReader(stored)
-    (begun,) = [event for event in reader.before() if isinstance(event, RunOpened)]
-    assert begun.lines == {0: 3}
+    assert lines_before(reader) == {0: 3}
     fed(log, "four")
     log.close()
     assert said(reader.read(0.0)) == ["four"]
+
+
+@pytest.mark.parametrize("saved", [True, False], ids=["with a checkpoint", "without"])
+def test_a_line_whose_time_is_there_before_it_is_counted_once(stored: StoredRun, saved: bool) -> None:
+    """Its owner writes the time of a line first; who begins to read in between hears the line afterwards."""
+    stored.rank_log(0).unlink()
+    log = TaskLog(stored, 0, [0])
+    fed(log, "one", "two")
+    if saved:
+        assert log.checkpoint({})
+    log.close()
+    add(times_of(stored.rank_log(0)), "8 bytes.")
+    reader = StoredReader(stored)
+    assert lines_before(reader) == {0: 2}
+    add(stored.rank_log(0), "three\n")
+    assert said(reader.read(0.0)) == ["three"]
+
+
+@pytest.mark.parametrize("ends", [True, False], ids=["ends", "has no end"])
+@pytest.mark.parametrize("text", ["one\ntwo\nthr", "thr", "one\n"])
+def test_a_line_without_an_end_is_heard_whole(stored: StoredRun, text: str, ends: bool) -> None:
+    """Who begins to read within a line hears all of it when it ends, and counts it then."""
+    stored.rank_log(0).write_text(text)
+    reader = StoredReader(stored)
+    assert lines_before(reader) == ({0: text.count("\n")} if "\n" in text else {})
+    add(stored.rank_log(0), "ee" + "\n" * ends)
+    add(stored.path / "events.ndjson", result("succeeded"))
+    assert said(reader.read(0.0)) + said(reader.read(0.0)) == [text.rpartition("\n")[2] + "ee"]
+
+
+def test_a_line_over_a_checkpoint_is_counted_when_it_ends(stored: StoredRun) -> None:
+    """A very long line is written part by part, and its time with its first part."""
+    stored.rank_log(0).unlink()
+    log = TaskLog(stored, 0, [0])
+    fed(log, "one")
+    log.feed(Batch((1,), (b"",), [b"x" * MAX_OPEN]))
+    assert log.checkpoint({})
+    assert stored.rank_log(0).stat().st_size > len("one\n")
+    reader = StoredReader(stored)
+    assert lines_before(reader) == {0: 1}
+    fed(log, "end", "three")
+    log.close()
+    assert said(reader.read(0.0)) == ["end", "three"]
+
+
+def lines_before(reader: StoredReader) -> dict[int, int]:
+    """Rank -> lines that it had said before."""
+    (begun,) = [event for event in reader.before() if isinstance(event, RunOpened)]
+    return dict(begun.lines)
 
 
 def fed(log: TaskLog, *lines: str) -> None:

@@ -17,7 +17,7 @@ from distui.runs.lines.event_json import event_of
 from distui.runs.lines.events import AttemptEnded, Event, LogLine, LogLines, RunEnded, RunOpened
 from distui.runs.lines.text import text_of
 from distui.runs.store.new_figures import NewFigures
-from distui.runs.store.new_lines import LogBegin, NewLines, NewLogLines, begins_of, cut_of, lines_of_logs, size_of
+from distui.runs.store.new_lines import LogBegin, NewLines, NewLogLines, begins_of, cut_of, size_of
 from distui.runs.store.recorded import tasks_of
 from distui.runs.store.runs import StoredRun
 
@@ -45,7 +45,6 @@ class StoredReader:
         self._figures = NewFigures(stored)
         self._cut = cut_of(stored.path)
         self._old = begins_of(stored)
-        self._lines = lines_of_logs(stored)
         self._logs: dict[Path, _Log] = {}
         self._attempt = 0
         self._waiting: list[Event] = []
@@ -78,7 +77,8 @@ class StoredReader:
 
     def _with_lines(self, event: RunOpened) -> RunOpened:
         """With what ranks had said before: who counts from none takes a rank for silent since its start."""
-        said = ((rank, self._lines.get(self.stored.rank_log(rank).name, 0)) for rank in event.ranks)
+        begins = ((rank, self._old.get(self.stored.rank_log(rank).name)) for rank in event.ranks)
+        said = ((rank, begin.lines) for rank, begin in begins if begin is not None)
         return replace(event, lines={rank: lines for rank, lines in said if lines})
 
     def read(self, now: float) -> list[Event]:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from collections import deque
+from collections.abc import Mapping
 from pathlib import Path
 
 from distui.files import open_to_read
 from distui.frozen import frozen
 from distui.runs.lines.text import WholeLines
-from distui.runs.lines.times import WIDTH
+from distui.runs.lines.times import WIDTH, times_of
 from distui.runs.store.logs import saved_lengths
 from distui.runs.store.runs import StoredRun
 
@@ -66,6 +68,8 @@ class LogBegin:
     """Up to where it is not cut back any more: before that its lines stay as they are."""
     passed: int = 0
     """Line ends between these two."""
+    lines: int = 0
+    """Whole lines before `at`."""
 
 
 class NewLogLines(NewLines):
@@ -128,28 +132,28 @@ class NewLogLines(NewLines):
 
 
 def begins_of(stored: StoredRun) -> dict[str, LogBegin]:
-    """Name of a log -> its end as it is now."""
+    """Name of a log -> its end as it is now, but for a line that has no end yet."""
     saved = saved_lengths(stored)
-    return {path.name: _begin(path, saved.get(path.name, 0)) for path in stored.log_dir.glob("*.log")}
+    return {path.name: _begin(path, saved) for path in stored.log_dir.glob("*.log")}
 
 
-def lines_of_logs(stored: StoredRun) -> dict[str, int]:
-    """Name of a log -> how many lines are in it, by the times beside it: the log itself may have gigabytes."""
-    return {path.with_suffix(".log").name: size_of(path) // WIDTH for path in stored.log_dir.glob("*.times")}
-
-
-def _begin(path: Path, saved: int) -> LogBegin:
-    """The end of a log, of which an owner that goes on keeps so much."""
-    passed, base = 0, saved
+def _begin(path: Path, saved: Mapping[str, int]) -> LogBegin:
+    """The end of a log, of which an owner that goes on keeps as much as was `saved`. Lines up to there are known by
+    their times: the log itself may have gigabytes.
+    """
+    kept, begun = saved.get(path.name, 0), saved.get(times_of(path).name, 0) // WIDTH
     try:
         with open_to_read(path) as file:
-            at = base = file.seek(max(0, min(saved, size_of(path))))
+            at = base = end = file.seek(max(0, min(kept, size_of(path))))
+            torn = base > 0 and os.pread(file.fileno(), 1, base - 1) != b"\n"
+            passed = 0
             while data := file.read(CHUNK):
-                passed += data.count(b"\n")
-                at += len(data)
+                if ends := data.count(b"\n"):
+                    passed, at = passed + ends, end + data.rindex(b"\n") + 1
+                end += len(data)
     except OSError:
         return LogBegin()
-    return LogBegin(at, base, passed)
+    return LogBegin(at, base, passed, max(0, begun - torn) + passed)
 
 
 def cut_of(folder: Path) -> Cut:
