@@ -24,6 +24,9 @@ _MORE_PATH = (
 """Appended to PATH: non-interactive logins often lack the places of docker and nvidia-smi. Wherever the probe finds
 an engine a run does, too."""
 
+_AS_SH = '[ -z "$ZSH_VERSION" ] || emulate sh; '
+"""A start-up file with `exec zsh` has zsh read the line, and then a script, in the place of `sh`."""
+
 _NOISE_KEPT = 2048
 _PID_LONGEST = 32
 """Bytes within which the mark's line ends: a host that never ends it does not get our memory."""
@@ -51,7 +54,7 @@ def script_lines(mark: str, script: str) -> bytes:
 def _line(mark: str, rest: str) -> bytes:
     say = f"printf '%s %s\\n' {mark} $$; printf '%s %s\\n' {mark} $$ >&2; "
     path = f'PATH="${{PATH:-/usr/bin}}:{_MORE_PATH}"; export PATH; '
-    return _encoded(f"{say}{path}{rest}\n")
+    return _encoded(f"{say}{_AS_SH}{path}{rest}\n")
 
 
 def _quoted(word: str) -> str:

@@ -264,8 +264,8 @@ class SshSession:
         return HostCommandError(
             self._host,
             f"{self._host} lets us log in but runs no commands: {message}{status}",
-            hint="the login shell must start sh (no nologin, ForceCommand or menu, no .bashrc that exits or reads): "
-            f"try `ssh {self._host} sh -c true`",
+            hint="the login shell must start sh (no nologin, rbash, ForceCommand or menu, no .bashrc that exits, reads "
+            f"or starts another shell): `ssh {self._host} exec sh -c pwd` must print a folder",
             code="rubbish",
         )
 

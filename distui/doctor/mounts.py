@@ -151,7 +151,7 @@ async def _reach(session: Session, mount: Mount, found: _Found) -> None:
     server = nfs_parts(mount.source)[0]
     port = next((o.partition("=")[2] for o in mount.options.split(",") if o.startswith("port=")), "2049")
     try:
-        done = await session.run(("python3", "-c", _CONNECT, server, port), timeout=LOOK_TIMEOUT)
+        done = await session.run(("python3", "-I", "-S", "-c", _CONNECT, server, port), timeout=LOOK_TIMEOUT)
     except HostError as exc:
         found.problems.append(MountProblem(session.host, mount.name, exc.message, exc.hint))
         return

@@ -169,7 +169,7 @@ class _Trial:
         boot = f"import sys;exec(sys.stdin.buffer.read({len(code)}).decode())"
         self._asked = True
         try:
-            self._channel = await self.session.open(("python3", "-c", boot))
+            self._channel = await self.session.open(("python3", "-I", "-S", "-c", boot))
             ask = {"addr": self.endpoint.addr, "port": self.endpoint.port, "also": self.endpoint.also}
             await self._channel.write(code + json.dumps(ask).encode() + b"\n")
             answer = await self._answer()

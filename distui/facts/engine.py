@@ -96,6 +96,8 @@ _CLASSES: tuple[tuple[str, str, str, str], ...] = (
 )  # fmt: skip
 _BY_ENGINE = regex(r"Error response from daemon|^Error: ", re.MULTILINE)
 """What an engine says itself, Docker's daemon and podman; no shell that does not find its client."""
+_ELSEWHERE = regex(r"docker (?:daemon|api) at (?!unix:///var/run/docker\.sock)(\w+://\S{1,200}?)[.;]?(?:\s|$)", re.I)
+"""A daemon that is not the host's own, as Docker's client names it."""
 _COMPILED = tuple((code, regex(p, re.IGNORECASE), message, hint) for code, p, message, hint in _CLASSES)
 
 
@@ -103,10 +105,11 @@ def classify(stderr: str, rc: int | None, engine: str = "docker") -> Trouble:
     """Why an engine's command failed: its stderr (and stdout) and exit code, as a class with words and a hint, in which
     the commands are those of this engine.
 
-    Codes: daemon_down, docker_permission, sudo_password, sudo_denied, engine_missing, engine_timeout, engine_endless,
-    files_denied, name_conflict, disk_full, no_gpu_runtime, gpu_missing, gpu_driver, device_missing, ulimit_refused,
-    port_in_use, workdir_failed, mount_failed, image_missing, image_pull_failed, image_auth, image_wrong_arch,
-    init_missing, command_not_found, command_not_executable, bad_name, bad_arguments, no_such_container, unknown.
+    Codes: daemon_down, daemon_elsewhere, docker_permission, sudo_password, sudo_denied, engine_missing,
+    engine_timeout, engine_endless, files_denied, name_conflict, disk_full, no_gpu_runtime, gpu_missing, gpu_driver,
+    device_missing, ulimit_refused, port_in_use, workdir_failed, mount_failed, image_missing, image_pull_failed,
+    image_auth, image_wrong_arch, init_missing, command_not_found, command_not_executable, bad_name, bad_arguments,
+    no_such_container, unknown.
     """
     trouble = _class_of(stderr, rc)
     return replace(trouble, hint=_for_podman(trouble)) if engine == "podman" else trouble
@@ -133,12 +136,22 @@ def _class_of(stderr: str, rc: int | None) -> Trouble:
     text = stderr[:20_000]
     for code, pattern, message, hint in _COMPILED:
         if pattern.search(text):
-            return Trouble(code, message, hint)
+            elsewhere = _ELSEWHERE.search(text) if code == "daemon_down" else None
+            return _led_astray(elsewhere[1]) if elsewhere else Trouble(code, message, hint)
     if rc is None or rc in (124, 137):
         return Trouble("engine_timeout", "the container engine does not answer", "restart its service on the host")
     if rc in (126, 127) and not _BY_ENGINE.search(text):
         return Trouble("engine_missing", "the container engine is not installed", "install it, or set `docker: podman`")
     return Trouble("unknown", f"the container engine failed with exit code {rc}: {_last_words(stderr)}")
+
+
+def _led_astray(address: str) -> Trouble:
+    return Trouble(
+        "daemon_elsewhere",
+        f"no daemon answers at {address}",
+        "DOCKER_HOST or a context of this login leads there (`docker context ls`): start the daemon there "
+        "(a rootless one by `systemctl --user start docker`), or take that out of the login's files",
+    )
 
 
 def classify_read(stderr: str, rc: int | None, engine: str = "docker") -> Trouble:

@@ -18,7 +18,7 @@ from distui.errors import DistuiError, HostCommandError, HostError
 from distui.facts import frame
 from distui.facts.host import GpuProcess, HostDown, HostFacts, ProbeResult, Trouble
 from distui.facts.reading import facts_from, gpu_processes
-from distui.session import Connector, Session, session_on
+from distui.session import Completed, Connector, Session, session_on
 from distui.spec.hosts.inventory import Host
 
 COMMAND_LIMIT = 8
@@ -94,6 +94,17 @@ def rubbish(host: str, stdout: bytes) -> HostCommandError:
     )
 
 
+def _broke_off(host: str, done: Completed) -> HostCommandError:
+    """The error for a shell that began the probe and could not go on, as with a limit on processes."""
+    said = done.error_text.strip().splitlines()[-1][:200]
+    return HostCommandError(
+        host,
+        f"the probe broke off there with exit {done.status}: {said}",
+        hint=f"see the limits of the login: `ssh {host} ulimit -a`",
+        code="rubbish",
+    )
+
+
 async def probe_host(
     session: Session,
     host: Host,
@@ -110,6 +121,8 @@ async def probe_host(
     sent_at = clock()
     done = await session.run_script(text, timeout=timeout)
     received_at = clock() - done.lingered
+    if done.error_text.strip() and not done.ok:
+        raise _broke_off(host.name, done)
     if not done.stdout.strip() and done.error_text:
         raise rubbish(host.name, done.stderr)
     ms = session.connected_ms

@@ -35,6 +35,7 @@ HostStatus = Literal["up", "down", "lost", "unknown"]
 _ENGINE_WORDS = {
     "engine_missing": "no {}",
     "daemon_down": "{} down",
+    "daemon_elsewhere": "{} down",
     "engine_timeout": "{} hangs",
     "docker_permission": "{} denied",
     "sudo_password": "{} denied",

@@ -239,7 +239,7 @@ def verb_of(argv: Sequence[str]) -> str:
             return verb
         case ("rm", "-f", "--", _):
             return "forget"
-        case ("python3", "-c", _):
+        case ("python3", "-I", "-S", "-c", _):
             return "reach"
         case ("sh", "-c", _, what, *_) if what.startswith("distui-"):
             return what.removeprefix("distui-")
@@ -273,7 +273,7 @@ class FakeSession:
 
     async def open(self, argv: Sequence[str]) -> ReachChannel:
         self._alive()
-        assert tuple(argv[:2]) == ("python3", "-c"), argv
+        assert tuple(argv[:4]) == ("python3", "-I", "-S", "-c"), argv
         await self._host.step("reach", tuple(argv))
         return ReachChannel(self._host)
 

@@ -7,6 +7,7 @@ import json
 import socket
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -167,6 +168,15 @@ async def test_a_host_without_python_is_unproved() -> None:
     ends = [Endpoint(f"h{i}", f"127.0.0.{i}") for i in (1, 2, 3)]
     report = await proof(*ends, h2=LocalSession("h2", ("sh", "-c", "exit 127")))
     assert report == ReachReport((), 2, ("h2",))
+
+
+async def test_what_a_login_sets_for_its_own_python_changes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """PYTHONPATH with a module of a name that ours needs, as conda and project folders have them."""
+    (tmp_path / "socket.py").write_text("raise SystemExit(3)")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    assert await proof(Endpoint("h1", "127.0.0.1"), Endpoint("h2", "127.0.0.2")) == ReachReport((), 2)
 
 
 async def test_a_program_that_ends_early() -> None:

@@ -608,6 +608,14 @@ def test_processes_that_nobody_tells(tmp_path: Path, shim: Shim) -> None:
         asyncio.run(probe.probe_processes(Local(path, "echo", "hello"), Host("n1")))
 
 
+def test_a_shell_that_may_start_no_process_says_so() -> None:
+    """What it said as it gave up counts, not the answer that it had begun."""
+    shell = ("sh", "-c", "echo begun; echo 'sh: 5: Cannot fork' >&2; exit 2")
+    with pytest.raises(HostCommandError, match="broke off there with exit 2: sh: 5: Cannot fork") as caught:
+        asyncio.run(probe.probe_host(Local(os.environ["PATH"], *shell), Host("n1")))
+    assert "ulimit" in caught.value.hint
+
+
 class Local:
     """A session on this machine."""
 

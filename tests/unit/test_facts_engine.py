@@ -44,6 +44,16 @@ from distui.facts.values import Reply
             "daemon_down",
         ),
         (
+            "Cannot connect to the Docker daemon at unix:///run/user/7/docker.sock. Is the docker daemon running?",
+            1,
+            "daemon_elsewhere",
+        ),
+        (
+            "failed to connect to the docker API at tcp://gpu9:2375; check if the path is correct",
+            1,
+            "daemon_elsewhere",
+        ),
+        (
             'failed to resolve reference "docker.io/library/ubuntu:9": docker.io/library/ubuntu:9: not found',
             1,
             "image_missing",
@@ -104,6 +114,15 @@ def test_error_classes(words: str, status: int | None, code: str) -> None:
     assert trouble.code == code
     if code == "unknown":
         assert words in trouble.message
+
+
+def test_a_daemon_that_docker_is_led_to_is_named() -> None:
+    """Starting the host's own one would not help."""
+    words = "Cannot connect to the Docker daemon at unix:///run/user/7/docker.sock. Is the docker daemon running?"
+    trouble = engine.classify(words, 1)
+    assert trouble.message == "no daemon answers at unix:///run/user/7/docker.sock"
+    assert "DOCKER_HOST" in trouble.hint and "sudo" not in trouble.hint
+    assert "sudo systemctl" in engine.classify(words.replace("run/user/7", "var/run"), 1).hint
 
 
 def test_a_script_that_names_no_shell_is_no_image_for_another_processor() -> None:

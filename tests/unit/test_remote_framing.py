@@ -68,6 +68,17 @@ def test_a_script_may_have_lines_here_documents_and_an_exit_status() -> None:
     assert (answer(done, mark), done.returncode) == (b"2\n", 7)
 
 
+@pytest.mark.parametrize("shell", LOGIN_SHELLS)
+def test_a_shell_that_a_start_up_file_put_in_the_place_of_sh_splits_words_as_sh_does(shell: str) -> None:
+    """`exec zsh` in .bashrc: it reads our lines from its stdin. Others that are no sh say so."""
+    mark = new_mark()
+    lines = script_lines(mark, "set -- $(echo a b); echo $#")
+    done = subprocess.run([shell], input=lines, capture_output=True, timeout=60, check=False)
+    frame = Unframe(mark)
+    out = frame.feed(done.stdout)
+    assert out == b"2\n" if frame.found else done.returncode != 0, done
+
+
 @pytest.mark.parametrize("argv", [(), ("a\0b",)])
 def test_what_no_process_can_be_given_is_refused(argv: tuple[str, ...]) -> None:
     """No words, or a NUL in one, is an error here and not something else on the host."""

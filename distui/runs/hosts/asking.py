@@ -21,7 +21,7 @@ PAUSES = (0.2, 0.5, 1.0)
 MORE_SECONDS = 3.0
 """How long others have to answer once what was asked for is known: healthy hosts do, also over slow logins."""
 
-PASSING = frozenset({"unknown", "daemon_down"})
+PASSING = frozenset({"unknown", "daemon_down", "daemon_elsewhere"})
 """Classes of failures that may be gone the next time; all others are answers."""
 
 
