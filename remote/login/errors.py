@@ -159,10 +159,25 @@ def refused_login(
         return HostAuthError(name, message, hint=f"see `{target.ssh_v}`", code="key_unreadable")
     if ring.missing:
         start += f"; the key {', '.join(map(str, ring.missing))} that ssh's config names is not there"
-    return HostAuthError(name, f"{start}{_tried(tried)}{_offers(methods)}", hint=_auth_hint(target, ring, tried))
+    return HostAuthError(
+        name, f"{start}{_tried(tried)}{_offers(methods)}", hint=_auth_hint(target, ring, tried, methods)
+    )
 
 
-def _auth_hint(target: Resolved, ring: KeyRing, tried: list[str]) -> str:
+def wants_more(target: Resolved, key: str, methods: set[str]) -> HostAuthError:
+    """A key is only the first of what it wants: a one-time code, or a password, comes next."""
+    more = " or ".join(sorted(methods - {"publickey"})) or "more"
+    message = f"{place(target)} takes the key {key} of {target.user}, and wants {more}, too, which distui never answers"
+    hint = (
+        "have its administrator let that key in alone (AuthenticationMethods); hosts behind it can be reached through "
+        f"a connection that you opened: ControlMaster for it, `ProxyCommand ssh -W %h:%p {target.alias}` for them"
+    )
+    return HostAuthError(target.alias, message, hint=hint)
+
+
+def _auth_hint(target: Resolved, ring: KeyRing, tried: list[str], methods: set[str]) -> str:
+    if methods and "publickey" not in methods:
+        return f"it takes no keys: have its administrator set `PubkeyAuthentication yes`; see `{target.ssh_v}`"
     hint = f"install your public key: {target.ssh_copy_id}; or see `{target.ssh_v}`"
     if ring.agent_problem:
         hint = f"{ring.agent_problem}; {hint}"

@@ -35,6 +35,8 @@ class Visitor(asyncssh.SSHClient):
         self._waiting = list(ring.candidates)
         self.shown: list[Candidate] = []
         self.methods: set[str] = set()
+        self.wants_more = False
+        """Whether a key was given and no other was asked for since: it was taken, and something else is wanted, too."""
         self.verdict: Verdict | None = None
         self.host_key: asyncssh.SSHKey | None = None
         self.greeted = False
@@ -64,6 +66,7 @@ class Visitor(asyncssh.SSHClient):
         """The next key; None when there are no more."""
         self.greeted = True
         self.methods.add("publickey")
+        self.wants_more = bool(self._waiting)
         if not self._waiting:
             return None
         candidate = self._waiting.pop(0)
@@ -204,6 +207,8 @@ class Login:
         tired = isinstance(exc, asyncssh.DisconnectError) and "too many auth" in str(exc).lower()
         if tired or isinstance(exc, asyncssh.PermissionDenied):
             tried = [candidate.label for candidate in visitor.shown]
+            if visitor.wants_more and not tired:
+                return errors.wants_more(target, tried[-1], visitor.methods)
             return errors.refused_login(target, self._ring, tried, visitor.methods, exc)
         dropped = isinstance(exc, asyncssh.ConnectionLost | ConnectionError)
         if dropped and visitor.host_key is None and not visitor.greeted:

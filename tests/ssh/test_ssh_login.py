@@ -156,6 +156,7 @@ async def test_a_host_that_wants_a_password_is_told_so_and_never_gets_one(farm: 
     error = await failure(farm, HostAuthError)
     assert re.search("it offers .*password", error.message)
     assert "only logs in with keys" in error.message
+    assert "PubkeyAuthentication" in error.hint and "ssh-copy-id" not in error.hint
 
 
 async def test_no_answer_no_greeting_and_no_name_are_different(farm: Any) -> None:

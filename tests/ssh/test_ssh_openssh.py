@@ -16,7 +16,7 @@ from typing import Any
 import asyncssh
 import pytest
 
-from distui.errors import HostCommandError, SessionLost
+from distui.errors import HostAuthError, HostCommandError, SessionLost
 from distui.remote.pool import SshConnector
 from distui.spec.hosts.inventory import Host
 from fakehosts.ports import held_port
@@ -142,6 +142,15 @@ async def test_a_forced_command_is_told_as_such(sshd: str, farm: Any, command: s
         with pytest.raises(HostCommandError, match="runs no commands: it printed") as caught:
             await session.run(["true"])
         assert caught.value.code == "rubbish"
+
+
+async def test_a_server_that_wants_more_than_a_key_says_what(sshd: str, farm: Any) -> None:
+    """The key is fine: installing it again, as for one that is refused, is no help."""
+    methods = "AuthenticationMethods publickey,keyboard-interactive"
+    async with serving(sshd, farm, methods, "KbdInteractiveAuthentication yes") as (connector, _):
+        with pytest.raises(HostAuthError, match=r"takes the key .* and wants keyboard-interactive, too") as caught:
+            await connector.connect("n0")
+        assert "ssh-copy-id" not in caught.value.hint
 
 
 async def test_an_account_without_sessions_is_told_as_such(sshd: str, farm: Any) -> None:

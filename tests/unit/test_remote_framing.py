@@ -72,7 +72,7 @@ def test_a_script_may_have_lines_here_documents_and_an_exit_status() -> None:
 def test_a_shell_that_a_start_up_file_put_in_the_place_of_sh_splits_words_as_sh_does(shell: str) -> None:
     """`exec zsh` in .bashrc: it reads our lines from its stdin. Others that are no sh say so."""
     mark = new_mark()
-    lines = script_lines(mark, "set -- $(echo a b); echo $#")
+    lines = script_lines(mark, """two="a b"; set -- $two; echo $#""")
     done = subprocess.run([shell], input=lines, capture_output=True, timeout=60, check=False)
     frame = Unframe(mark)
     out = frame.feed(done.stdout)
