@@ -22,6 +22,7 @@ from distui.cluster.attach.sweeping import sweep_run
 from distui.cluster.settings import ClusterSettings
 from distui.errors import ExitCode
 from distui.identity import owner
+from distui.plan.model import RunPlan
 from distui.runs.control.controller import RunController
 from distui.runs.control.stopping import stop_found
 from distui.runs.hosts.discover import FoundRun, FoundTask, find_runs
@@ -50,7 +51,9 @@ async def end_run(
     on a host that did not answer; NameTaken as `places.find`.
     """
     rest = Rest()
-    asked, plan = await places.find(connector, place), None
+    with places.told_late(front.tell, place):
+        asked = await places.find(connector, place)
+    plan: RunPlan | None = None
     while asked[0] is None and (plan := open_here(place.stored, asked[1])) is None:
         if place.stored is None or not place.stored.is_followed:
             asked, _ = await rest.over(settings, connector, front.tell, place, asked)
@@ -60,7 +63,8 @@ async def end_run(
         if launch is not None:
             return launch
         asked = await places.find(connector, place)
-    live = await attach(settings, connector, place, asked, plan, disputed=True)
+    with places.told_late(front.tell, place):
+        live = await attach(settings, connector, place, asked, plan, disputed=True)
     if check is not None:
         check(live)
     if not await agreed(front, live, word):
@@ -68,10 +72,11 @@ async def end_run(
     began = time.time()
     done = await _end(settings, connector, front, place, live, grace)
     done = replace(done, remaining=(*done.remaining, *_not_asked(place, live, word)))
-    done = done.then(*await _verify(connector, front, place, live, began))
-    # What could not be ended on a host needs its folder.
-    spare = {*asked[1], *(live.plan.hosts if done.failed else ())}
-    swept = await sweep_run(connector, place.run, place.hosts, (live.token,), spare=spare)
+    with places.told_late(front.tell, place, removes=True):
+        done = done.then(*await _verify(connector, front, place, live, began))
+        # What could not be ended on a host needs its folder.
+        spare = {*asked[1], *(live.plan.hosts if done.failed else ())}
+        swept = await sweep_run(connector, place.run, place.hosts, (live.token,), spare=spare)
     for level, words in swept.words(place.run):
         front.tell(words, level)
     return done.then(*swept.left, *swept.failed)

@@ -105,14 +105,16 @@ async def open_run(
     if place.stored is not None and (plan := await _plan_of_owner(place.stored)) is not None:
         return GoesOn(plan, None, reader)
     find = places.find_again if again else places.find
-    asked = await find(connector, place)
+    with places.told_late(say, place):
+        asked = await find(connector, place)
     if (over := over_here(place)) is not None:
         return over
     asked, left = await (rest or Rest()).over(settings, connector, say, place, asked, find)
     if left is not None:
         return Leftover(left, asked[1])
     try:
-        live = await attach(settings, connector, place, asked)
+        with places.told_late(say, place):
+            live = await attach(settings, connector, place, asked)
     except (NotFound, ContactLost):
         if (over := over_here(place)) is not None:  # whoever followed it here has just cleaned up
             return over

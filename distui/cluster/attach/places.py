@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
@@ -32,6 +33,7 @@ from distui.runs.store.runs import StoredRun, cannot_write
 from distui.runs.store.saved_hosts import saved_hosts
 from distui.session import Connector
 from distui.spec.hosts.inventory import Host
+from distui.spec.hosts.names import fold
 from distui.spec.yaml.problems import did_you_mean, shown
 
 T = TypeVar("T")
@@ -41,6 +43,10 @@ Asked = tuple[FoundRun | None, Mapping[str, Trouble]]
 
 _OLDER = regex(r"~[0-9]{1,4}\Z")
 """What an older run's name ends with here (`runs/report/older.py`)."""
+
+
+SAY_SECONDS = 5.0
+"""How long hosts are waited for in silence."""
 
 
 async def let_go(stored: StoredRun, *, limit: float) -> bool:
@@ -86,6 +92,18 @@ class RunLocation:
         result = summary(self.stored).result or {}
         # What a run leaves on its hosts has a log that could not be kept whole here.
         return result.get("state") in ENDED and not result.get("leftovers")
+
+
+@contextlib.contextmanager
+def told_late(tell: Callable[[str], None], place: RunLocation, *, removes: bool = False) -> Iterator[None]:
+    """Tell which hosts are waited for where the block, which asks them or removes a run there, takes long."""
+    hosts = fold(host.name for host in place.hosts)
+    words = f"still removing {place.run} from {hosts}" if removes else f"still asking {hosts} about {place.run}"
+    late = asyncio.get_running_loop().call_later(SAY_SECONDS, tell, words)
+    try:
+        yield
+    finally:
+        late.cancel()
 
 
 class NameTaken(UsageError):

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Collection, Iterable
 from functools import partial
 
+from distui.amounts import duration
 from distui.errors import DistuiError, HostUnreachable, SessionLost
 from distui.plan.labels import named_ranks
 from distui.plan.model import Task
@@ -16,6 +17,10 @@ from distui.runs.lines.events import PhaseBegun
 from distui.runs.task.host_access import REMOVE_SECONDS
 from distui.runs.task.host_run import HostRun
 from distui.runs.verdict.ends.explain import place_of
+from distui.spec.hosts.names import fold_sorted
+
+SAY_SECONDS = 5.0
+"""How long hosts that remove a run are waited for in silence."""
 
 LastLook = Callable[[HostRun, frozenset[int]], Awaitable[tuple[frozenset[int], tuple[str, ...]]]]
 """Which tasks of a host are kept beside those that are known, and that in words."""
@@ -56,7 +61,7 @@ async def clean_up(attempt: Attempt, elsewhere: Others, *, keep: bool) -> tuple[
     await _remove_rendezvous(attempt)
     unasked = frozenset() if keep or (attempt.run.adopted and attempt.run.removes_all) else elsewhere.unasked
     last, awaits_as = partial(_ask_again, attempt, unasked), attempt.run.reader if attempt.awaits else ""
-    left = await _on_all(attempt.hosts.values(), keep=unread, last=last, awaits_as=awaits_as)
+    left = await _on_all(attempt, attempt.hosts.values(), keep=unread, last=last, awaits_as=awaits_as)
     others = [task for task in attempt.plan.tasks if task.index in spared]
     being_read = [task for task in attempt.plan.tasks if task.index in read_on]
     return (
@@ -162,7 +167,7 @@ async def roll_back(attempt: Attempt) -> tuple[str, ...]:
         await others_done(attempt)
     if len(hosts) == len(attempt.hosts):  # else no rank of ours was started, and the file is another launch's
         await _remove_rendezvous(attempt)
-    return await _on_all(hosts, keep=frozenset())
+    return await _on_all(attempt, hosts, keep=frozenset())
 
 
 async def kill_found(host: HostRun) -> None:
@@ -179,15 +184,42 @@ async def remove_folders(attempt: Attempt) -> tuple[str, ...]:
     """Of an attempt after which no other was begun: those that were left to whoever was to begin it. Returns what may
     still be there, in words.
     """
-    return await _on_all([host for host in attempt.hosts.values() if host.left_to_starter], keep=frozenset())
+    hosts = [host for host in attempt.hosts.values() if host.left_to_starter]
+    return await _on_all(attempt, hosts, keep=frozenset())
 
 
 async def _on_all(
-    hosts: Iterable[HostRun], *, keep: frozenset[int], last: LastLook | None = None, awaits_as: str = ""
+    attempt: Attempt,
+    hosts: Iterable[HostRun],
+    *,
+    keep: frozenset[int],
+    last: LastLook | None = None,
+    awaits_as: str = "",
 ) -> tuple[str, ...]:
     """Remove on every host at once; a host that can't be reached is named with what may be on it."""
-    results = await asyncio.gather(*(_remove(h, keep, last, awaits_as) for h in hosts))
+    going: set[str] = set()
+
+    async def one(host: HostRun) -> tuple[str, ...]:
+        going.add(host.host)
+        left = await _remove(host, keep, last, awaits_as)
+        going.discard(host.host)
+        return left
+
+    telling = asyncio.create_task(_tell_slow(attempt, going))
+    try:
+        results = await asyncio.gather(*map(one, hosts))
+    finally:
+        telling.cancel()
+        await asyncio.gather(telling, return_exceptions=True)
     return tuple(words for left in results for words in left)
+
+
+async def _tell_slow(attempt: Attempt, going: Collection[str]) -> None:
+    """Name the hosts that are still at it after a while."""
+    await asyncio.sleep(SAY_SECONDS)
+    if going:
+        text = f"removing it takes long on {fold_sorted(going)}, waited for {duration(REMOVE_SECONDS)} at most"
+        await attempt.notice("info", text)
 
 
 async def _remove(host: HostRun, keep: frozenset[int], last: LastLook | None, awaits_as: str) -> tuple[str, ...]:
