@@ -195,6 +195,18 @@ async def test_a_long_answer_in_small_pieces_is_read_once(place: Place) -> None:
     assert bytes(line) == b"rest" and line.searched < 2_000_000
 
 
+async def test_what_a_python_of_the_site_prints_first_is_passed_over(place: Place) -> None:
+    """A python3 that is a script with a notice is a python3."""
+    pieces = [b"NOTICE: python3 is\nmanaged\n\n by IT\n", b'{"state": "have"}\n']
+
+    class Channel:
+        async def read(self) -> bytes:
+            return pieces.pop(0)
+
+    call = calling.Call(place.link, None, Channel())  # type: ignore[arg-type]
+    assert (await call.answer()).state == "have"
+
+
 async def test_only_what_changed_is_sent(place: Place, code: Path) -> None:
     """Unchanged files are the former tree's own, and the former tree stays as it was."""
     before = source_of(code)

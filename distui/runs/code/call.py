@@ -25,6 +25,8 @@ KEEP = 4
 ANSWER_SECONDS = 600.0
 """How long a host may be busy with hashing or copying before it counts as hanging."""
 _LINE = 64 << 20
+_CHATTER = 50
+"""So many lines may come before an answer: a site's own python3 may be a script that says something first."""
 NOT_PUT = "the code can't be put there"
 
 
@@ -59,6 +61,7 @@ class Call:
         self._session = session
         self._channel = channel
         self._rest = bytearray()
+        self._ended = False
         self.done = False
         """Whether nothing more is waited for. It may still remove older trees."""
 
@@ -89,7 +92,7 @@ class Call:
         host = self._link.host
         try:
             async with asyncio.timeout(ANSWER_SECONDS):
-                line = await self._line()
+                line = await self._answer_line()
         except TimeoutError as exc:
             raise HostCommandError(host, f"{host}: the code was not taken within {ANSWER_SECONDS:g} s") from exc
         try:
@@ -103,12 +106,25 @@ class Call:
     def lost(self, error: SessionLost) -> None:
         self._link.lost(self._session, error)
 
+    async def _answer_line(self) -> bytes:
+        """The next line that may be an answer; where none comes, the first that is none, or b""."""
+        first = b""
+        for _ in range(_CHATTER):
+            line = await self._line()
+            if line.startswith(b"{"):
+                return line
+            first = first or line
+            if len(line) >= _LINE or (not line and self._ended):
+                break
+        return first
+
     async def _line(self) -> bytes:
         seen, end = 0, -1
         while (end := self._rest.find(b"\n", seen)) < 0 and len(self._rest) < _LINE:
             seen = len(self._rest)
             data = await self._channel.read()
             if not data:
+                self._ended = True
                 break
             self._rest += data
         line = bytes(self._rest[: end if end >= 0 else None])
