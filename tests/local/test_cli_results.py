@@ -238,3 +238,30 @@ def test_a_signal_while_hosts_are_asked(
         connection.close()
     result = the_result(output, out)
     assert (program.returncode, result["exit"], result["state"]) == (code, code, "stopped"), err
+
+
+SIGNALLED = """
+import os, signal, sys
+from distui.cli.main import main
+from distui.cli.runs import launching
+
+def record(*args, write=launching.record):
+    stored = write(*args)
+    os.kill(os.getpid(), signal.{})
+    return stored
+
+launching.record = record
+sys.exit(main(["run", "j.yaml", "--headless", "-y", "-H", "demo1", "--name", "r1"]))
+"""
+
+
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP", "SIGINT"])
+def test_a_signal_as_a_run_is_recorded(cli: Any, demo_home: Path, name: str) -> None:
+    """Before the run's own handlers are there: the record of what was not begun has an end."""
+    Path("j.yaml").write_text("version: 1\nname: j\ncommand: [sleep, '1000']\nlauncher: env\ngpus_per_host: 0\n")
+    env = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[2])}
+    argv = [sys.executable, "-c", SIGNALLED.format(name)]
+    done = subprocess.run(argv, capture_output=True, text=True, env=env, timeout=60, check=False)
+    assert done.returncode == (130 if name == "SIGINT" else 143), done.stderr
+    (row,) = json.loads(cli("ps", "-a", "--json").out)["runs"]
+    assert (row["run"], row["state"], row["exit"]) == ("r1", "stopped", 130)

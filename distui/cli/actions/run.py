@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from typing import Any
 
 from distui.cli import console as consoles
@@ -14,6 +15,7 @@ from distui.cli.printing.results import Promise
 from distui.cli.runs import opening
 from distui.cli.runs.launching import How, run
 from distui.cli.settings import Settings
+from distui.cli.signals import signals_end
 from distui.cluster.start.request import RunRequest
 from distui.errors import UsageError
 
@@ -45,7 +47,8 @@ def act(settings: Settings, out: Console, job: str | None, words: tuple[str, ...
             return wiring.run_async(opening.launch(settings, out, request, how))
         return wiring.run_async(_run(settings, out, request, how))
 
-    return promise.keep(work)
+    with signals_end(signal.SIGTERM, signal.SIGHUP):  # until the run's own handlers take them: its record has an end
+        return promise.keep(work)
 
 
 async def _run(settings: Settings, out: consoles.Console, request: RunRequest, how: How) -> int:

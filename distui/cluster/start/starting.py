@@ -31,11 +31,15 @@ def record(store: RunStore, planned: PlannedRun) -> StoredRun:
     refuse_too_few(len(plan.hosts))
     try:
         stored = store.create(plan.run_id)
-        stored.write_plan(to_json(plan))
-        record_job(stored, request.job, request.picks)
-        record_text(stored, request.text, {**request.secrets, "": request.token or ""})
-        save_hosts(stored, request.hosts)
-        keep_checks(stored, request.secrets)
+        try:
+            stored.write_plan(to_json(plan))
+            record_job(stored, request.job, request.picks)
+            record_text(stored, request.text, {**request.secrets, "": request.token or ""})
+            save_hosts(stored, request.hosts)
+            keep_checks(stored, request.secrets)
+        except BaseException:  # also a signal that comes meanwhile
+            forget(stored)
+            raise
     except OSError as exc:
         path = store.root / plan.run_id
         forget(StoredRun(path))
