@@ -397,6 +397,23 @@ async def test_every_size(
                 assert "13" in text and "look at" in text
 
 
+async def test_calls_are_seen_however_much_proves_the_finding(
+    open_app: Any, live: FakeLive, backend: FakeBackend, why: Any
+) -> None:
+    """On a busy machine each host says that it waits for a core: on 24 rows that is cut, and not the calls."""
+    found = hang(live.plan)
+    busy = tuple(f"h{number}: work waited for cpu 72 % of the last 10 s" for number in range(4))
+    found = replace(found, ranks=found.ranks[:4], evidence=(*found.evidence, *busy))
+    backend.reported = Why("llm-7f3", WhyRecord(time.time(), "user", found, calls(live.plan)))
+    keep(live.stored, record(live, time.time() - 60))
+    async with open_app((80, 24)) as (app, pilot):
+        screen = await why(pilot)
+        await until(pilot, lambda: len(screen.answers.all) == 2)
+        await until(pilot, lambda: "/work/train.py:21 in main" in screen_text(app))
+        text = screen_text(app)
+        assert "rank 13 has not entered all_reduce #31" in text and "more rows: y copies all of it" in text
+
+
 # in the run view
 
 

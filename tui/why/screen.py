@@ -34,6 +34,8 @@ TICK_S = 0.5
 """How often ages are painted again, and it is looked whether there is a new answer."""
 BESIDE = 120
 """From so many columns on the calls are beside the ranks, else below them."""
+FINDING, FIRST_RANKS, FIRST_CALLS = 4, 5, 7
+"""Rows of a screen of 24 that the finding keeps, ranks with their heads, and what one rank does with two calls."""
 
 
 class WhyRows(RowList):
@@ -262,12 +264,15 @@ class WhyScreen(View):
         advice = len(lines.next_lines(self.palette, shown, size.width, 2 if size.height >= 12 else 1))
         advice = advice if size.height >= 6 else 0
         most = max(2 if size.height >= 6 else 1, size.height // 3 if size.height < 30 else size.height // 2 - 6)
-        head = len(lines.head_lines(self.palette, shown, size.width, most))
         network = len(self._network(size.width, 3)) if size.height >= 16 else 0
         status = len(lines.status_lines(self.palette, self.answers, size.width, 3 if size.height >= 12 else 1))
-        rest = size.height - status - answers - advice - head - network
+        rest = size.height - status - answers - advice - network
         ranks = 1 + len(self.table.places)
         beside = size.width >= BESIDE
+        if not beside:  # what proves the finding leaves room for the first calls
+            most = min(most, max(FINDING, rest - min(ranks, FIRST_RANKS) - FIRST_CALLS))
+        head = len(lines.head_lines(self.palette, shown, size.width, most))
+        rest -= head
         calls = rest >= 4 if beside else rest >= 9
         for name, rows in (("answers", int(answers)), ("head", head), ("next", advice), ("network", network)):
             part = self.query_one(f"#{name}")
