@@ -98,7 +98,10 @@ _BY_ENGINE = regex(r"Error response from daemon|^Error: ", re.MULTILINE)
 """What an engine says itself, Docker's daemon and podman; no shell that does not find its client."""
 _ELSEWHERE = regex(r"docker (?:daemon|api) at (?!unix:///var/run/docker\.sock)(\w+://\S{1,200}?)[.;]?(?:\s|$)", re.I)
 """A daemon that is not the host's own, as Docker's client names it."""
-_COMPILED = tuple((code, regex(p, re.IGNORECASE), message, hint) for code, p, message, hint in _CLASSES)
+_COMPILED = tuple(
+    (code, regex(p.replace(".*", ".{0,300}"), re.IGNORECASE), message, hint) for code, p, message, hint in _CLASSES
+)
+"""With a bound, as a host may say anything: without one a line of it takes the square of its length."""
 
 
 def classify(stderr: str, rc: int | None, engine: str = "docker") -> Trouble:

@@ -125,6 +125,12 @@ def test_a_daemon_that_docker_is_led_to_is_named() -> None:
     assert "sudo systemctl" in engine.classify(words.replace("run/user/7", "var/run"), 1).hint
 
 
+def test_a_line_without_end_is_no_message() -> None:
+    """Words of one message stand close together: to look for them over a whole line takes the square of its length."""
+    assert engine.classify("sudo: " + "x" * 200 + " a password is required", 1).code == "sudo_password"
+    assert engine.classify("sudo: " + "x" * 9_000 + " a password is required", 1).code == "unknown"
+
+
 def test_a_script_that_names_no_shell_is_no_image_for_another_processor() -> None:
     """The kernel has the same words for both."""
     assert "`#!`" in engine.classify("exec /run.sh: exec format error", 1).message
