@@ -33,6 +33,14 @@ def test_included_files_name_hosts_where_they_stand(ssh: Path, home: Path, tmp_p
     assert names(text) == ["n1", "n2", "n3", "n4", "n5", "n6"]
 
 
+def test_hidden_files_are_not_included_by_a_pattern(ssh: Path) -> None:
+    """As with ssh: an editor's copy is none of the user's hosts. `**` is for it what `*` is, and `/` no file."""
+    (ssh / "config.d/.lab.swp").write_text("Host old\n")
+    (ssh / "config.d/lab.conf").write_text("Host n1\n")
+    assert names("Include config.d/*\n") == ["n1"]
+    assert names("Include /\nInclude config.d/**.conf\n") == ["n1"]
+
+
 def test_what_is_included_under_a_host_holds_for_that_host_only(ssh: Path) -> None:
     """`ssh other` would never see it."""
     (ssh / "lab").write_text("Host lab1 other\n  User x\n")

@@ -6,6 +6,8 @@ Read by those who want to log in (`distui.remote.sshconfig`) and by those who on
 from __future__ import annotations
 
 import fnmatch
+import glob
+import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -64,8 +66,8 @@ def host_matches(patterns: tuple[str, ...], name: str) -> bool:
 def included(pattern: str, base: Path, home: Path) -> Iterator[Path]:
     """The files an Include names, in the order of their names, as glob(3) gives them."""
     path = home / pattern[2:] if pattern.startswith("~/") else base / pattern
-    anchor = Path(path.anchor)
-    yield from sorted(found for found in anchor.glob(str(path.relative_to(anchor))) if found.is_file())
+    # pathlib's glob also gives hidden files, such as an editor's copies, and has no `**` within a name
+    yield from (Path(found) for found in sorted(glob.glob(str(path))) if os.path.isfile(found))  # noqa: PTH113, PTH207
 
 
 def _unquoted(found: re.Match[str]) -> str:
