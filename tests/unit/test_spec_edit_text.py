@@ -72,6 +72,17 @@ def test_a_last_line_without_its_end() -> None:
     assert set_value("name: a", "image", "x") == "name: a\nimage: x\n"
 
 
+@pytest.mark.parametrize("key", ["image", "env.C"])
+@pytest.mark.parametrize("text", ["name: a\ncommand: |\n  x", "command: >\n  x", "env:\n  A: 1\n  B: |+\n    x"])
+def test_a_block_of_text_whose_last_line_has_no_end_stays_as_it_was(text: str, key: str) -> None:
+    """A new key behind it would give it one more sign."""
+    made = set_value(text, key, "new")
+    assert made is not None
+    wanted, (top, _, below) = yaml.safe_load(text), key.partition(".")
+    wanted[top] = {**wanted.get(top, {}), below: "new"} if below else "new"
+    assert yaml.safe_load(made) == wanted
+
+
 @given(st.text(st.characters(codec="utf-8", exclude_categories=["Cs", "Cc"]), max_size=30))
 def test_any_string_comes_back(value: str) -> None:
     """A scalar reads back as the string it was made from, in block and in flow context."""

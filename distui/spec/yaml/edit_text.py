@@ -297,6 +297,9 @@ def _insert(text: _Text, node: yaml.MappingNode, keys: list[str], value: str) ->
         return body[:close].rstrip() + (", " if node.value else "") + entry + body[close:]
     indent = " " * int(node.value[0][0].start_mark.column) if node.value else ""
     end = text.line_end(max(text.at(node.start_mark), text.end(node) - 1))
+    last = text.line_start(text.at(node.value[-1][0].start_mark)) if node.value else end
+    if not body[:end].endswith("\n") and "\n" in body[last:end]:  # behind a block of text it would change that
+        return f"{body[:last]}{indent}{entry}\n{body[last:]}"
     before = body[:end] if body[:end].endswith("\n") else body[:end] + "\n"
     return f"{before}{indent}{entry}\n{body[end:]}"
 
