@@ -87,14 +87,18 @@ async def test_evidence_of_one_row(open_app: Any) -> None:
         assert "ran   /sys/class/infiniband" in text
 
 
-async def test_the_report_is_saved_to_a_file(open_app: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """W writes all findings and who reaches whom, and names the file."""
+async def test_the_report_is_saved_to_a_file(
+    open_app: Any, backend: FakeBackend, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """W writes all findings and who reaches whom, and names the file; the inventory's name stands there as it is."""
     monkeypatch.chdir(tmp_path)
+    backend.title = "lab/50%Yes.yaml"
     async with open_app(start="doctor") as (_, pilot):
         await settle(pilot)
         await pilot.press("W")
         await settle(pilot)
     (text,) = written(tmp_path)
+    assert text.startswith("lab/50%Yes.yaml, 2")
     assert "FAIL  node05  ssh login" in text
     assert "from row to column" in text
 

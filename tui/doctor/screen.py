@@ -398,7 +398,7 @@ class DoctorScreen(View):
 
     def _report(self, *, all_: bool = False) -> str:
         total = counts(self.checked)
-        head = time.strftime(f"{backend_of(self).title}, %Y-%m-%d %H:%M")
+        head = f"{backend_of(self).title}, {time.strftime('%Y-%m-%d %H:%M')}"
         if self.taken is not None:
             head += f"; the hosts were asked at {clock(self.taken)}"
         sums = f"{total['ok']} ok, {counted(total['warn'], 'warning')}, {total['fail']} failed"
