@@ -108,6 +108,15 @@ def test_what_is_put_into_a_field_is_in_the_text_and_all_else_stays(edit: tuple[
         assert (got.get(below) if below and isinstance(got, dict) else got) == wanted
 
 
+@pytest.mark.parametrize("value", ["3-0", "0,3-1"])
+def test_a_range_of_gpus_that_ends_before_it_begins_is_no_choice_of_fewer(value: str) -> None:
+    """It is refused as anything else that is no GPUs."""
+    made = changed(BARE, next(field for field in FIELDS if field.id == "gpus"), value, None)
+    assert made is not None
+    with pytest.raises(SpecError, match="gpus_per_host"):
+        read_job(made, "job.yaml", environ={})
+
+
 def _wanted(field: Field, value: str, name: str) -> object:
     """What the key holds then: a command of these texts that is a string stays one."""
     if field.id == "command" and name in ("bare", "shell") and value:

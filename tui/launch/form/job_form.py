@@ -85,7 +85,7 @@ def _gpus_yaml(text: str) -> str | None:
         return text
     if inner := re.fullmatch(r"\[?([\d,\s-]+)\]?", text):
         spans = [re.fullmatch(r"(\d{1,4})(?:-(\d{1,4}))?", s.strip()) for s in inner[1].split(",")]
-        if all(spans):
+        if all(s and int(s[1]) <= int(s[2] or s[1]) for s in spans):
             found = [i for s in spans if s for i in range(int(s[1]), int(s[2] or s[1]) + 1)]
             return "[" + ", ".join(map(str, found)) + "]"
     return scalar(text)
