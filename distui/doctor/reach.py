@@ -42,6 +42,14 @@ def listen(addr, port):
     server.listen(256)
     return server
 
+# Connections that nobody takes fill the kernel's queue, which holds 128 on older ones: later peers would wait in vain.
+def welcome(server):
+    while True:
+        try:
+            server.accept()[0].close()
+        except OSError:
+            time.sleep(0.1)
+
 def try_peer(peer, source, timeout, results):
     name, addr, port = peer
     begun = time.monotonic()
@@ -56,6 +64,7 @@ try:
     servers = []
     for port in [ask["port"]] + ask["also"]:
         servers.append(listen(ask["addr"], port))
+        threading.Thread(target=welcome, args=(servers[-1],), daemon=True).start()
     say({"port": servers[0].getsockname()[1]})
 except OSError as exc:
     say({"error": exc.strerror or str(exc), "errno": exc.errno, "port_asked": port})

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from distui.doctor.reach import Endpoint, ReachReport, prove
+from distui.doctor.reach import PROGRAM, Endpoint, ReachReport, prove
 from distui.errors import HostCommandError, SessionLost
 
 
@@ -100,6 +100,18 @@ async def program(answer: Callable[[bytes], bytes]) -> AsyncIterator[Any]:
             return Channel()
 
     yield Session()
+
+
+async def test_more_peers_than_a_kernel_keeps_connections() -> None:
+    """Each is let in, and none waits until its time is up: 257 are more than `listen(256)` keeps."""
+    channel = await LocalSession("h1").open(("python3", "-c", PROGRAM))
+    try:
+        await channel.write(b'{"addr": "127.0.0.1", "port": 0, "also": []}\n')
+        port = json.loads((await channel.read()).partition(b":")[2])["port"]
+        for _ in range(300):
+            socket.create_connection(("127.0.0.1", port), 20).close()
+    finally:
+        await channel.close()
 
 
 async def test_hosts_that_reach_each_other() -> None:
