@@ -334,3 +334,7 @@ def test_export_is_read_back_by_import(cli: Any) -> None:
     assert again.hosts[2] == ImportedHost("gw.lab", {"addr": "10.0.0.1", "user": "ops", "port": 2222})
     assert dict(again.groups) == {"big": ("node01", "node02")}
     assert cli("hosts", "export", "ansible", "gw.lab").out.count("\n") == 1
+    Path("hosts.yaml").write_text("version: 1\nhosts:\n  a: {user: 'LAB\\ann'}\n")
+    assert read(cli("hosts", "export", "ansible").out, "ansible", "i").hosts == (
+        ImportedHost("a", {"user": "LAB\\ann"}),
+    )

@@ -22,8 +22,6 @@ from distui.spec.hosts.names import fold
 SHOWN = 2
 """Tasks whose commands are shown when not all are asked for."""
 
-"""Control, zero-width and direction characters: never sent to a terminal as they are."""
-
 
 def render_text(plan: RunPlan, *, full: bool = False, width: int = 100) -> str:
     """The plan as text: table, rendezvous point, reasons, warnings, environment, commands.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from shlex import quote
+
 from distui.spec.hosts.inventory import Host, Inventory
 
 
@@ -27,4 +29,4 @@ def as_ansible(found: Inventory) -> str:
 
 def _ansible(host: Host) -> str:
     variables = (("ansible_host", host.addr), ("ansible_user", host.user), ("ansible_port", host.port))
-    return " ".join([host.name, *(f"{key}={value}" for key, value in variables if value is not None)])
+    return " ".join([host.name, *(f"{key}={quote(str(value))}" for key, value in variables if value is not None)])
