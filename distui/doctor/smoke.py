@@ -12,6 +12,7 @@ from distui.facts.host import HostFacts, ProbeResult
 from distui.facts.values import loads
 from distui.frozen import frozen
 from distui.spec.job.job import Job, RankLayout
+from distui.spec.job.job_checks import SET_FOR_EACH_RANK
 
 GREETING = "DISTUI-SMOKE:"
 NO_TORCH = "no torch in the image"
@@ -103,11 +104,13 @@ def rounds(hosts: Sequence[str]) -> tuple[tuple[tuple[str, str], ...], ...]:
 
 
 def smoke_job(job: Job, results: Mapping[str, ProbeResult], pair: Sequence[str]) -> Job:
-    """The job's image, network and devices with our program; of its ranks, files and secrets nothing.
+    """The job's image, network and devices with our program; of its ranks, files and secrets nothing, nor what its
+    environment says of them: a job with a launcher of its own has one RANK for each host.
 
     One GPU a rank where both hosts have one and the job wants GPUs. The image is not pulled for a test.
     """
     names = {*job.all_secrets, job.code.token if job.code is not None else None}
+    names |= {*SET_FOR_EACH_RANK, "MASTER_ADDR", "MASTER_PORT"}
     counts = [len(found.gpu.gpus) for name in pair if isinstance(found := results.get(name), HostFacts)]
     wanted = int(bool(counts) and all(counts) and job.gpus_per_host != 0)
     return Job(

@@ -60,7 +60,8 @@ def test_the_job_gives_image_and_network_and_nothing_else() -> None:
         command=("/venv/bin/python3", "train.py"),
         secrets=("TOKEN",),
         code=Code(git="https://x.example/r", token="GIT_TOKEN"),
-        env={"LEVEL": "3", "TOKEN": "as --env-file has it", "GIT_TOKEN": "and this"},
+        env={"LEVEL": "3", "TOKEN": "as --env-file has it", "GIT_TOKEN": "and this"}
+        | {"RANK": "{node_rank}", "WORLD_SIZE": "{nnodes}", "MASTER_ADDR": "10.0.0.1", "MASTER_PORT": "29500"},
         volumes=("/data:/data",),
         fabric=Fabric("tcp"),
         backend="nccl",
@@ -70,7 +71,7 @@ def test_the_job_gives_image_and_network_and_nothing_else() -> None:
     made = smoke_job(job, bare, ("a", "b"))
     assert (made.image, made.pull, made.fabric.kind, made.docker_args) == ("img", "never", "tcp", ("--privileged",))
     assert (made.secrets, made.volumes, made.gpus_per_host, made.backend) == ((), (), 0, None)
-    assert made.env == {"LEVEL": "3"}, "values of secrets and of the code's token stay here"
+    assert made.env == {"LEVEL": "3"}, "values of secrets and of the code's token stay here, ranks are the pair's"
     assert made.command[0] == "/venv/bin/python3"
     cards = {name: HostFacts(name, name, gpu=Gpus((Gpu(0, "G", "H100"),))) for name in ("a", "b")}
     assert (smoke_job(job, cards, ("a", "b")).gpus_per_host, smoke_job(job, cards, ("a", "b")).backend) == (1, "nccl")
