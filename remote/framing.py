@@ -24,7 +24,7 @@ _MORE_PATH = (
 """Appended to PATH: non-interactive logins often lack the places of docker and nvidia-smi. Wherever the probe finds
 an engine a run does, too."""
 
-_AS_SH = '[ -z "$ZSH_VERSION" ] || emulate sh; '
+_AS_SH = '[ -z "${ZSH_VERSION:-}" ] || emulate sh; '
 """A start-up file with `exec zsh` has zsh read the line, and then a script, in the place of `sh`."""
 
 _NOISE_KEPT = 2048

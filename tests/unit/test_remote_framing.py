@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -77,6 +78,14 @@ def test_a_shell_that_a_start_up_file_put_in_the_place_of_sh_splits_words_as_sh_
     frame = Unframe(mark)
     out = frame.feed(done.stdout)
     assert out == b"2\n" if frame.found else done.returncode != 0, done
+
+
+def test_a_shell_that_takes_unset_variables_for_errors_goes_on() -> None:
+    """SHELLOPTS that a start-up file exports with `set -u`, where sh is bash."""
+    mark, env = new_mark(), {"PATH": os.environ["PATH"], "SHELLOPTS": "nounset"}
+    lines = script_lines(mark, "echo 2")
+    done = subprocess.run(["bash"], input=lines, env=env, capture_output=True, timeout=60, check=False)
+    assert answer(done, mark) == b"2\n", done
 
 
 @pytest.mark.parametrize("argv", [(), ("a\0b",)])
