@@ -269,6 +269,8 @@ async def editor(case: Case) -> Steps:
 async def copy_command(case: Case) -> Steps:
     yield
     await case.until(lambda: "docker run" in case.app.clipboard)
+    before = case.app.clipboard.partition("docker run")[0]
+    assert "/hook && mkdir -m 777 " in before, "what the container mounts is made before it"
 
 
 @effect("Launch", "compare")

@@ -16,7 +16,7 @@ from distui.monitor.host_board import GpuOwner
 from distui.plan.command.process import program
 from distui.plan.labels import format_ranks, named_ranks
 from distui.plan.model import HostNetwork, NoPlan, RunPlan, Task, in_words
-from distui.plan.text.render import env_heredoc, folded, groups, quoted
+from distui.plan.text.render import folded, groups, quoted, start_lines
 from distui.plan.visible import visible
 from distui.spec.hosts.names import fold
 from distui.tui.hosts.lines import title
@@ -256,8 +256,7 @@ def command_text(task: Task) -> str:
     """The whole of a task's start, to be pasted into bash or zsh on its host; secrets come from that shell."""
     if task.engine == "process":
         return folded(program(task), 100) + "\n"
-    lines = [f"mkdir -p -m 700 {quoted(task.run_dir)}", env_heredoc(task), folded(task.start, 100)]
-    return "\n".join([*lines, f"rm -f {quoted(task.env_file)}"]) + "\n"
+    return "\n".join(start_lines(task, 100)) + "\n"
 
 
 def _commands(

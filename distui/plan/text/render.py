@@ -271,6 +271,11 @@ def _block(task: Task, full: bool, width: int) -> Iterator[str]:
         yield "# without a container, under a small supervising script (--full prints it):"
         yield folded(process.program(task), width)
         return
+    yield from start_lines(task, width)
+
+
+def start_lines(task: Task, width: int) -> Iterator[str]:
+    """All that starts a task, for bash or zsh on its host: its files, its command, and the env file away again."""
     yield f"mkdir -p -m 700 {quoted(task.run_dir)}"
     yield env_heredoc(task)
     if task.hostfile:
