@@ -91,7 +91,8 @@ class Board:
             if host.lost:
                 host.notes.append(Note(at, "good", "the connection is back"))
             host.seen = at
-            host.trouble, host.lost = None, False
+            if host.lost or host.facts is not None:  # else the login works, and what the probe was told holds
+                host.trouble, host.lost = None, False
         elif host.status in ("up", "lost"):
             if not host.lost:
                 host.notes.append(Note(at, "wrong", reason or "the connection is lost"))

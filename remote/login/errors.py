@@ -167,7 +167,7 @@ def refused_login(
 def wants_more(target: Resolved, key: str, methods: set[str]) -> HostAuthError:
     """A key is only the first of what it wants: a one-time code, or a password, comes next."""
     more = " or ".join(sorted(methods - {"publickey"})) or "more"
-    message = f"{place(target)} takes the key {key} of {target.user}, and wants {more}, too, which distui never answers"
+    message = f"{place(target)} wants {more} besides a key, which distui never answers; the key {key} is taken"
     hint = (
         "have its administrator let that key in alone (AuthenticationMethods); hosts behind it can be reached through "
         f"a connection that you opened: ControlMaster for it, `ProxyCommand ssh -W %h:%p {target.alias}` for them"

@@ -89,6 +89,17 @@ def test_a_channel_that_never_opened_keeps_the_words_of_the_probe() -> None:
     assert b["h1"].trouble == Trouble("auth", "publickey refused")
 
 
+def test_a_login_that_works_and_runs_no_commands_keeps_the_words_of_the_probe() -> None:
+    """Its connection stands, which says nothing of the shell behind it."""
+    b = board()
+    shell = Trouble("rubbish", "lets us log in but runs no commands")
+    b.probed("h1", HostDown("h1", shell), 1)
+
+    b.connection("h1", "up", "", 2)
+
+    assert (b["h1"].status, b["h1"].trouble) == ("down", shell)
+
+
 def test_a_sample_shows_that_a_host_is_up() -> None:
     """Even before its probe has answered, and after it failed."""
     b = board()
