@@ -96,6 +96,7 @@ _CLASSES: tuple[tuple[str, str, str, str], ...] = (
 )  # fmt: skip
 _BY_ENGINE = regex(r"Error response from daemon|^Error: ", re.MULTILINE)
 """What an engine says itself, Docker's daemon and podman; no shell that does not find its client."""
+_NOT_BY_SUDO = regex(r"^sudo: \S{1,200}: command not found", re.MULTILINE)
 _ELSEWHERE = regex(r"docker (?:daemon|api) at (?!unix:///var/run/docker\.sock)(\w+://\S{1,200}?)[.;]?(?:\s|$)", re.I)
 """A daemon that is not the host's own, as Docker's client names it."""
 _COMPILED = tuple(
@@ -143,7 +144,7 @@ def _class_of(stderr: str, rc: int | None) -> Trouble:
             return _led_astray(elsewhere[1]) if elsewhere else Trouble(code, message, hint)
     if rc is None or rc in (124, 137):
         return Trouble("engine_timeout", "the container engine does not answer", "restart its service on the host")
-    if rc in (126, 127) and not _BY_ENGINE.search(text):
+    if (rc in (126, 127) and not _BY_ENGINE.search(text)) or _NOT_BY_SUDO.search(text):
         return Trouble("engine_missing", "the container engine is not installed", "install it, or set `docker: podman`")
     return Trouble("unknown", f"the container engine failed with exit code {rc}: {_last_words(stderr)}")
 

@@ -114,7 +114,7 @@ def disks(text: str) -> tuple[Disk, ...]:
 
 def df_line(path: str, line: str) -> Disk | None:
     """Space at `path` from a line of `df -kP` (source, 1K blocks, used, free, percent, mount point)."""
-    match = re.match(r"\S.*?\s(\d{1,18})\s+\d{1,18}\s+(-?\d{1,18})\s+\S+\s+/", line, re.ASCII)
+    match = re.match(r"\S.*?\s(\d{1,18})\s+(?:-|-?\d{1,18})\s+(-?\d{1,18})\s+\S+\s+/", line, re.ASCII)
     return Disk(path, max(0, int(match[2])) * 1024, int(match[1]) * 1024) if match else None
 
 

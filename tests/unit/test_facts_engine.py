@@ -102,6 +102,7 @@ from distui.facts.values import Reply
         ('exec: "docker-init": executable file not found in $PATH', 125, "init_missing"),
         ("sh: 1: docker: not found", 127, "engine_missing"),
         ("sh: docker: nicht gefunden", 127, "engine_missing"),
+        ("sudo: docker: command not found", 1, "engine_missing"),
         ("", None, "engine_timeout"),
         ("", 124, "engine_timeout"),
         ("permission denied ../../x", 141, "engine_endless"),

@@ -58,6 +58,13 @@ def test_listening_ports_of_ss_and_of_the_kernel() -> None:
     assert system.listening_ports(proc) == {3306}
 
 
+@pytest.mark.parametrize("used", ["-", "-5"])
+def test_a_disk_that_says_nothing_of_what_is_used_keeps_its_place(used: str) -> None:
+    """Else the next path's space would be taken for its own."""
+    text = f"path /\nand /x\ntank 1000 {used} 600 1% /\n/dev/sda 2000 1 1999 1% /x\n"
+    assert system.disks(text) == (Disk("/", 600 * 1024, 1000 * 1024), Disk("/x", 1999 * 1024, 2000 * 1024))
+
+
 def test_disks_by_path() -> None:
     """A path without an answer (it is not there, or its server is dead) is left out; spaces are no trouble."""
     text = "path /\n/dev/sda1 1000 400 600 40% /\npath /gone\npath /mnt/x\nsrv:/a b 2000 1 1999 1% /mnt/x y\n"
