@@ -27,7 +27,7 @@ SLACK = 20.0
 """Seconds beyond the time-outs of the connections themselves: for starting python3 on a slow host."""
 
 PROGRAM = r"""
-import json, signal, socket, sys, threading, time
+import collections, json, signal, socket, sys, threading, time
 signal.alarm(60)
 
 def say(value):
@@ -43,10 +43,12 @@ def listen(addr, port):
     return server
 
 # Connections that nobody takes fill the kernel's queue, which holds 128 on older ones: later peers would wait in vain.
+# A peer closes its own first, as a rule: the port of whoever does can't be listened on at once by every program.
 def welcome(server):
+    latest = collections.deque(maxlen=128)
     while True:
         try:
-            server.accept()[0].close()
+            latest.append(server.accept()[0])
         except OSError:
             time.sleep(0.1)
 
