@@ -325,6 +325,36 @@ def test_the_merge_of_big_logs_begins_near_their_end(tmp_path: Path, monkeypatch
     assert [group.text for group in read(merged)] == ["line 297", "line 298", "line 299"]
 
 
+def test_lines_that_are_written_again_after_a_cut_are_there_once(tmp_path: Path) -> None:
+    """Whoever goes on with a run cuts a log to what is sure and writes the same lines again."""
+    said = [(float(n), f"line {n}") for n in range(8)]
+    buffer = log(tmp_path, 0, *said[:6])
+    merged = MergedLog({0: buffer}, fold=False)
+    read(merged)
+    whole, times = buffer.path.read_bytes(), times_of(buffer.path).read_bytes()
+    buffer.path.write_bytes(whole[: whole.index(b"line 2")])
+    buffer.grow()
+    read(merged)
+    buffer.path.write_bytes(whole)
+    times_of(buffer.path).write_bytes(times)
+    log(tmp_path, 0, *said[6:])
+    buffer.grow()
+    assert [group.text for group in read(merged)] == [text for _, text in said]
+
+
+def test_the_lines_of_another_attempt_are_all_new(tmp_path: Path) -> None:
+    """Also those that are there when its log is looked at first."""
+    buffer = log(tmp_path, 0, (1.0, "a"), (2.0, "b"))
+    merged = MergedLog({0: buffer}, fold=False)
+    read(merged)
+    buffer.path.unlink()
+    times_of(buffer.path).unlink()
+    log(tmp_path, 0, (3.0, "c"), (4.0, "d"), (5.0, "e"))
+    buffer.renew()
+    buffer.grow()
+    assert [group.text for group in read(merged)] == ["a", "b", "c", "d", "e"]
+
+
 def test_many_different_lines_at_once_cost_what_each_costs(tmp_path: Path) -> None:
     """Lines that may still be folded are sifted when they have doubled, not with each line."""
     buffer = log(tmp_path, 0, *((n / 1000, f"step {n}") for n in range(3 * module.OPEN_LINES)))

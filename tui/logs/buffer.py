@@ -34,7 +34,19 @@ BLOCK_READ = BLOCK_BYTES + STEP + 2 * SHOWN_BYTES
 class LogBuffer:
     """A window on one log file that grows, or is cut back after a crash of the follower."""
 
-    __slots__ = ("_firsts", "_open_from", "_starts", "cuts", "ended", "host", "mask", "path", "rank", "size")
+    __slots__ = (
+        "_firsts",
+        "_open_from",
+        "_starts",
+        "cuts",
+        "ended",
+        "host",
+        "mask",
+        "path",
+        "rank",
+        "renewals",
+        "size",
+    )
 
     def __init__(self, path: Path, rank: int | None = None, host: str = "", mask: Mask = NOTHING) -> None:
         self.path = path
@@ -44,6 +56,8 @@ class LogBuffer:
         self.host = host
         self.cuts = 0
         """How often the file became shorter: whoever keeps line numbers starts again when this changes."""
+        self.renewals = 0
+        """How often another file took its place, with other lines: after any other cut the same ones come again."""
         self._clear()
 
     def _clear(self) -> None:
@@ -76,6 +90,10 @@ class LogBuffer:
 
     def renew(self) -> None:
         """The file was replaced by a new one."""
+        self._cut()
+        self.renewals += 1
+
+    def _cut(self) -> None:
         self._clear()
         self.cuts += 1
 
@@ -87,7 +105,7 @@ class LogBuffer:
         try:
             with open_to_read(self.path, buffering=0) as file:
                 if os.fstat(file.fileno()).st_size < self.size:
-                    self.renew()
+                    self._cut()
                 while self._grow_slice(file):
                     if time.perf_counter() >= until:
                         return True

@@ -51,6 +51,7 @@ class _Reader:
     begin: int = 0
     """The line with which it began."""
     cuts: int = 0
+    renewals: int = 0
     old: int = 0
     """Bytes that its file had when the merge began: until all of them are indexed, nothing later is placed."""
 
@@ -116,7 +117,8 @@ class MergedLog:
             first = max(0, buffer.count - self.first)
             if self._since is not None:
                 first = max(first, buffer.first_since(self._since) or 0)
-            self._readers.append(_Reader(buffer, source, first, first, buffer.cuts, buffer.size + buffer.behind))
+            old = buffer.size + buffer.behind
+            self._readers.append(_Reader(buffer, source, first, first, buffer.cuts, buffer.renewals, old))
 
     @property
     def timed(self) -> bool:
@@ -194,7 +196,9 @@ class MergedLog:
         """Read one chunk; whether the rank has more."""
         buffer = reader.buffer
         if reader.cuts != buffer.cuts:
-            reader.cuts, reader.line, reader.old = buffer.cuts, min(reader.line, buffer.ended), 0
+            reader.cuts, reader.old = buffer.cuts, 0
+        if reader.renewals != buffer.renewals:
+            reader.renewals, reader.line, reader.begin = buffer.renewals, 0, 0
         count = min(CHUNK, buffer.ended - reader.line)
         if count <= 0 or len(reader.source.waiting) > 64 * CHUNK:
             return False
