@@ -630,3 +630,21 @@ def test_a_stop_that_is_asked_for_while_another_is_read_is_the_next_one(
     asked = [stored.stop_asked() for _ in range(3)]
     assert [one and one.grace for one in asked] == [30.0, 0.0, None]
     assert not list(stored.path.glob("stop*"))
+
+
+def test_who_is_behind_reads_each_attempt_where_it_is_kept(stored: StoredRun) -> None:
+    """Whoever takes lines slowly may read of an attempt when two more have begun, also where one said nothing."""
+    (stored.path / "events.ndjson").write_text(opened())
+    stored.rank_log(0).unlink()
+    reader = StoredReader(stored)
+    reader.before()
+    for attempt in (1, 2):
+        stored.set_aside(attempt)
+        failed = stamped(type="attempt", attempt=attempt, attempts=3, pause_s=2.0, first_failure=None, log_dir="")
+        add(stored.path / "events.ndjson", failed + opened(attempt + 1))
+        stored.rank_log(0).write_text(f"said by {attempt + 1}\n")
+    events = [event for _ in range(5) for event in reader.read(0.0)]
+    assert said(events) == ["said by 2", "said by 3"]
+    opens = [at for at, event in enumerate(events) if isinstance(event, RunOpened)]
+    lines = [at for at, event in enumerate(events) if isinstance(event, LogLines)]
+    assert opens[0] < lines[0] < opens[1] < lines[1]

@@ -108,8 +108,7 @@ class StoredReader:
                     return
                 self._open(event)
             case AttemptEnded():
-                kept = self.stored.attempt(event.attempt).log_dir
-                yield from self._last_lines(now, kept if kept.exists() else self.stored.log_dir)
+                yield from self._last_lines(now, self._kept(event.attempt).log_dir)
                 self._old, self._logs = {}, {}
             case RunEnded():
                 yield from self._last_lines(now, self.stored.log_dir)
@@ -120,15 +119,23 @@ class StoredReader:
     def _open(self, event: RunOpened) -> None:
         """An attempt that is new here: its logs."""
         self._attempt = event.attempt
+        stored = self._kept(event.attempt)
         for task, ranks in event.tasks.items():
             for rank in (*ranks, None):
-                path = self.stored.node_log(task) if rank is None else self.stored.rank_log(rank)
+                path = stored.node_log(task) if rank is None else stored.rank_log(rank)
                 host = event.ranks.get(ranks[0], "") if ranks else ""
                 file = NewLogLines(path, self._old.get(path.name, LogBegin()), self._cut)
                 self._logs[path] = _Log(task, rank, host, file)
 
+    def _kept(self, attempt: int) -> StoredRun:
+        """Where the logs of an attempt are: the run's own folder is the next one's, once that begins."""
+        kept = self.stored.attempt(attempt)
+        return kept if kept.log_dir.exists() else self.stored
+
     def _read_lines(self, now: float) -> Iterator[Event]:
-        for log in self._logs.values():
+        folder = self._kept(self._attempt).log_dir
+        for path, log in self._logs.items():
+            log.file.path = folder / path.name
             if lines := log.file.read():
                 yield log.news(now, lines)
 

@@ -44,6 +44,8 @@ class NewLines:
             if now.st_ino != self._inode or now.st_size <= self.at:
                 return b""
             with open_to_read(self.path) as file:
+                if os.fstat(file.fileno()).st_ino != self._inode:  # the next attempt's, since a moment ago
+                    return b""
                 file.seek(self.at)
                 data = file.read(CHUNK if until is None else min(CHUNK, until - self.at))
         except OSError:
