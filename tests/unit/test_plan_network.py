@@ -523,6 +523,15 @@ def test_a_port_that_was_asked_for_must_be_free() -> None:
     assert [p.code for p in met(Job("j", master_port=0), A).problems] == ["port"]
 
 
+def test_ranks_are_not_sent_to_another_port_than_the_plan_s() -> None:
+    """What `env` says is what they get: a --master-port beside it would be proved to be free, and not used."""
+    assert not met(Job("j", master_port=9091, env={"MASTER_PORT": "9091"}), A).problems
+    (found,) = met(Job("j", master_port=9091, env={"MASTER_PORT": "9090"}), A).problems
+    assert "MASTER_PORT=9090" in found.message and "9091" in found.message
+    assert "no port" in met(Job("j", env={"MASTER_PORT": "any"}), A).problems[0].message
+    assert not met(Job("j", launcher="command", env={"MASTER_PORT": "{master_port}"}), A).problems
+
+
 def test_an_own_master_address_must_be_rank_0s() -> None:
     """Another of its addresses is fine, a name can't be checked here."""
     two = host("a", nic("eth0", "10.0.0.1/24"), nic("eth1", "10.1.0.1/24", mbps=1))

@@ -123,7 +123,12 @@ def _is_name(text: str) -> bool:
 
 
 def _master_port(job: Job, first: HostPlacement, seed: str, notes: Notes) -> int:
-    asked = asked_port(job)
+    asked, own = asked_port(job), job.env.get("MASTER_PORT")
+    if own is not None and own != str(asked) and (job.launcher, job.rendezvous.kind) == ("env", "env"):
+        other = f"master_port is {asked}" if asked is not None else "that is no port"
+        notes.problem(
+            "port", None, f"env sets MASTER_PORT={own}, which ranks would meet at, and {other}", "drop it from env"
+        )
     if asked is None:
         return _free_port(first, seed, notes)
     if not 1 <= asked <= 65535:
