@@ -648,3 +648,20 @@ def test_who_is_behind_reads_each_attempt_where_it_is_kept(stored: StoredRun) ->
     opens = [at for at, event in enumerate(events) if isinstance(event, RunOpened)]
     lines = [at for at, event in enumerate(events) if isinstance(event, LogLines)]
     assert opens[0] < lines[0] < opens[1] < lines[1]
+
+
+def test_lines_come_once_also_when_the_log_was_removed_and_is_written_again(stored: StoredRun) -> None:
+    """Its next owner reads it from its start, from its host, into another file."""
+    log = TaskLog(stored, 0, [0])
+    fed(log, "three")
+    log.checkpoint({})
+    reader = StoredReader(stored)
+    reader.before()
+    stored.rank_log(0).unlink()
+    again = TaskLog(stored, 0, [0])
+    assert again.restore(lambda value: value) is None
+    fed(again, "one", "two")
+    assert said(reader.read(0.0)) == []
+    fed(again, "three", "four")
+    add(stored.path / "events.ndjson", result("succeeded"))
+    assert said(reader.read(0.0)) == ["four"]

@@ -108,9 +108,8 @@ class TaskLog:
         `parse` makes the value of what was stored and raises ValueError when that is none.
         """
         lengths, resume = self._saved(parse)
-        if self._shorter(lengths):
+        if cut := self._shorter(lengths):
             lengths, resume = {}, None
-        cut = False
         for path in self._own_files():
             with contextlib.suppress(OSError):  # what can't be cut can't be written either, which is said then
                 length = max(0, lengths.get(path.name, 0))

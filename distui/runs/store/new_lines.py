@@ -59,6 +59,7 @@ MARK_BYTES = 4 << 20
 
 Cut = tuple[int, int]
 """When the logs of a run were last cut back, as a value that is another one each time."""
+NO_CUT: Cut = (0, 0)
 
 
 @frozen
@@ -98,6 +99,8 @@ class NewLogLines(NewLines):
             if cut != self._cut:
                 self._cut, self.at, self._skip, self.lines = cut, self._base, self._passed, WholeLines()
                 self._marks.clear()
+                if cut != NO_CUT:
+                    self._inode = inode_of(self.path)  # one that was removed is written again as another file
                 continue
             new = self._without_skipped(data)
             if new or not (skipping and data):
@@ -163,7 +166,7 @@ def cut_of(folder: Path) -> Cut:
     try:
         found = StoredRun(folder).cut_file.stat()
     except OSError:
-        return (0, 0)
+        return NO_CUT
     return (found.st_ino, found.st_mtime_ns)
 
 
