@@ -251,7 +251,7 @@ def record(*args, write=launching.record):
     return stored
 
 launching.record = record
-sys.exit(main(["run", "j.yaml", "--headless", "-y", "-H", "demo1", "--name", "r1"]))
+sys.exit(main(["run", "j.yaml", "--headless", "-y", "-H", "demo1", "--name", "r1", "-o", "json"]))
 """
 
 
@@ -262,6 +262,7 @@ def test_a_signal_as_a_run_is_recorded(cli: Any, demo_home: Path, name: str) -> 
     env = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[2])}
     argv = [sys.executable, "-c", SIGNALLED.format(name)]
     done = subprocess.run(argv, capture_output=True, text=True, env=env, timeout=60, check=False)
-    assert done.returncode == (130 if name == "SIGINT" else 143), done.stderr
+    code = 130 if name == "SIGINT" else 143
+    assert (done.returncode, the_result("json", done.stdout)["exit"]) == (code, code), done.stderr
     (row,) = json.loads(cli("ps", "-a", "--json").out)["runs"]
     assert (row["run"], row["state"], row["exit"]) == ("r1", "stopped", 130)

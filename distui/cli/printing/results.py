@@ -40,7 +40,7 @@ class Promise:
         if self._output not in ("json", "ndjson"):
             return work()
         try:
-            with signals_end(signal.SIGTERM):
+            with signals_end(signal.SIGTERM, signal.SIGHUP):
                 code = work()
         except BaseException as error:
             self.broken_by(error)
