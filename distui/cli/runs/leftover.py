@@ -11,7 +11,7 @@ from distui.cli.printing.printer import LogView, printer
 from distui.cli.printing.sweeping import tell_swept
 from distui.cli.settings import Settings
 from distui.cluster.attach.leftover import hidden_in, not_reached
-from distui.cluster.attach.places import RunLocation, told_late
+from distui.cluster.attach.places import RunLocation, say_if_slow
 from distui.cluster.attach.sweeping import sweep_run
 from distui.runs.hosts.claims.launches import Launch
 from distui.runs.lines.events import Event, FailureFound, RunEnded, RunOpened
@@ -64,7 +64,7 @@ async def clean_up(
     unreachable: Mapping[str, object],
 ) -> RunEnded:
     """Remove what is left of it, and show how it ended."""
-    with told_late(out.tell, place, removes=True):
+    with say_if_slow(out.tell, place, removes=True):
         swept = await sweep_run(connector, place.run, place.hosts, (left.token,), spare=unreachable)
     tell_swept(out, place.run, swept)
     missed = not_reached(place, left, unreachable)

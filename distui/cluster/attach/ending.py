@@ -51,7 +51,7 @@ async def end_run(
     on a host that did not answer; NameTaken as `places.find`.
     """
     rest = Rest()
-    with places.told_late(front.tell, place):
+    with places.say_if_slow(front.tell, place):
         asked = await places.find(connector, place)
     plan: RunPlan | None = None
     while asked[0] is None and (plan := open_here(place.stored, asked[1])) is None:
@@ -63,7 +63,7 @@ async def end_run(
         if launch is not None:
             return launch
         asked = await places.find(connector, place)
-    with places.told_late(front.tell, place):
+    with places.say_if_slow(front.tell, place):
         live = await attach(settings, connector, place, asked, plan, disputed=True)
     if check is not None:
         check(live)
@@ -72,7 +72,7 @@ async def end_run(
     began = time.time()
     done = await _end(settings, connector, front, place, live, grace)
     done = replace(done, remaining=(*done.remaining, *_not_asked(place, live, word)))
-    with places.told_late(front.tell, place, removes=True):
+    with places.say_if_slow(front.tell, place, removes=True):
         done = done.then(*await _verify(connector, front, place, live, began))
         # What could not be ended on a host needs its folder.
         spare = {*asked[1], *(live.plan.hosts if done.failed else ())}

@@ -95,7 +95,7 @@ async def _sweep(
     for text in sorted({whose(one) for one in under_way(launches, recorded)}):
         front.tell(f"stopping the launch of {place.run} by {text}; if it is still under way it is stopped, too")
     tokens = dict.fromkeys((recorded, *(one.token for one in launches)))
-    with places.told_late(front.tell, place, removes=True):
+    with places.say_if_slow(front.tell, place, removes=True):
         swept = await sweep_run(connector, place.run, place.hosts, tokens, place.stored, spare=unreachable)
     for level, words in swept.words(place.run):
         front.tell(words, level)

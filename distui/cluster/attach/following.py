@@ -105,7 +105,7 @@ async def open_run(
     if place.stored is not None and (plan := await _plan_of_owner(place.stored)) is not None:
         return GoesOn(plan, None, reader)
     find = places.find_again if again else places.find
-    with places.told_late(say, place):
+    with places.say_if_slow(say, place):
         asked = await find(connector, place)
     if (over := over_here(place)) is not None:
         return over
@@ -113,7 +113,7 @@ async def open_run(
     if left is not None:
         return Leftover(left, asked[1])
     try:
-        with places.told_late(say, place):
+        with places.say_if_slow(say, place):
             live = await attach(settings, connector, place, asked)
     except (NotFound, ContactLost):
         if (over := over_here(place)) is not None:  # whoever followed it here has just cleaned up

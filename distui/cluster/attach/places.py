@@ -95,7 +95,7 @@ class RunLocation:
 
 
 @contextlib.contextmanager
-def told_late(tell: Callable[[str], None], place: RunLocation, *, removes: bool = False) -> Iterator[None]:
+def say_if_slow(tell: Callable[[str], None], place: RunLocation, *, removes: bool = False) -> Iterator[None]:
     """Tell which hosts are waited for where the block, which asks them or removes a run there, takes long."""
     hosts = fold(host.name for host in place.hosts)
     words = f"still removing {place.run} from {hosts}" if removes else f"still asking {hosts} about {place.run}"
