@@ -96,7 +96,7 @@ def rubbish(host: str, stdout: bytes) -> HostCommandError:
 
 def _broke_off(host: str, done: Completed) -> HostCommandError:
     """The error for a shell that began the probe and could not go on, as with a limit on processes."""
-    said = done.error_text.strip().splitlines()[-1][:200]
+    said = done.error_text.splitlines()[-1][:200]
     return HostCommandError(
         host,
         f"the probe broke off there with exit {done.status}: {said}",
@@ -121,7 +121,7 @@ async def probe_host(
     sent_at = clock()
     done = await session.run_script(text, timeout=timeout)
     received_at = clock() - done.lingered
-    if done.error_text.strip() and not done.ok:
+    if done.error_text and not done.ok and frame.parse(done.stdout, word) is None:
         raise _broke_off(host.name, done)
     if not done.stdout.strip() and done.error_text:
         raise rubbish(host.name, done.stderr)

@@ -616,6 +616,12 @@ def test_a_shell_that_may_start_no_process_says_so() -> None:
     assert "ulimit" in caught.value.hint
 
 
+def test_a_whole_answer_counts_however_the_shell_ended() -> None:
+    """A trap of the login's, or an ssh server that tells no exit status, beside what a preloaded library says."""
+    shell = ("sh", "-c", "sh; echo 'ld.so: object x cannot be preloaded' >&2; exit 3")
+    assert asyncio.run(probe.probe_host(Local(os.environ["PATH"], *shell), Host("n1"))).host == "n1"
+
+
 class Local:
     """A session on this machine."""
 
