@@ -223,7 +223,7 @@ def test_a_run_that_has_ended_gives_its_own_result(cli: Any, home: Path, output:
 
 
 @pytest.mark.parametrize("output", ["json", "ndjson"])
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 143)])
 def test_a_signal_while_hosts_are_asked(
     hosts: Path, silent: socket.socket, output: str, number: signal.Signals, code: int
 ) -> None:
