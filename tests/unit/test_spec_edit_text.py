@@ -70,6 +70,7 @@ def test_an_empty_value_is_filled() -> None:
 def test_a_last_line_without_its_end() -> None:
     """A new key starts a line of its own."""
     assert set_value("name: a", "image", "x") == "name: a\nimage: x\n"
+    assert set_value("# mine\nenv:\n  A: 1", "image", "x") == "# mine\nenv:\n  A: 1\nimage: x\n"
 
 
 @pytest.mark.parametrize("key", ["image", "env.C"])

@@ -297,11 +297,18 @@ def _insert(text: _Text, node: yaml.MappingNode, keys: list[str], value: str) ->
         return body[:close].rstrip() + (", " if node.value else "") + entry + body[close:]
     indent = " " * int(node.value[0][0].start_mark.column) if node.value else ""
     end = text.line_end(max(text.at(node.start_mark), text.end(node) - 1))
-    last = text.line_start(text.at(node.value[-1][0].start_mark)) if node.value else end
-    if not body[:end].endswith("\n") and "\n" in body[last:end]:  # behind a block of text it would change that
+    if not body[:end].endswith("\n") and _ends_in_text(node):  # behind a block of text it would change that
+        last = text.line_start(text.at(node.value[-1][0].start_mark))
         return f"{body[:last]}{indent}{entry}\n{body[last:]}"
     before = body[:end] if body[:end].endswith("\n") else body[:end] + "\n"
     return f"{before}{indent}{entry}\n{body[end:]}"
+
+
+def _ends_in_text(node: yaml.Node) -> bool:
+    """Whether the last value in it is a block of text, whose newlines count."""
+    while isinstance(node, yaml.CollectionNode) and node.value:
+        node = node.value[-1][1] if isinstance(node, yaml.MappingNode) else node.value[-1]
+    return isinstance(node, yaml.ScalarNode) and node.style in ("|", ">")
 
 
 def _without(text: _Text, node: yaml.MappingNode, pair: tuple[Any, Any]) -> str:
