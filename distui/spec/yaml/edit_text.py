@@ -99,7 +99,7 @@ def _composed(text: str) -> Iterator[yaml.Node]:
                 if isinstance(node, yaml.MappingNode):
                     node.value = list(zip(node.value[::2], node.value[1::2], strict=True))
             case yaml.ScalarEvent():
-                node = yaml.ScalarNode(str(event.tag), event.value, *at)
+                node = yaml.ScalarNode(str(event.tag), event.value, *at, event.style)
                 anchors |= {event.anchor: node} if event.anchor else {}
             case yaml.AliasEvent() if event.anchor in anchors:
                 node = _alias(anchors[event.anchor], *at)
