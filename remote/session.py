@@ -93,8 +93,13 @@ class SshSession:
         mark = framing.new_mark()
         line = self._line(mark, argv)
         link, pipe = await self._open_command(lambda: CommandPipe(mark=mark, on_stderr=on_stderr), stream=True)
-        await pipe.write(line)
-        return SshChannel(self, argv[0], pipe, link)
+        channel = SshChannel(self, argv[0], pipe, link)
+        try:
+            await pipe.write(line)
+        except BaseException:
+            await channel.close()
+            raise
+        return channel
 
     async def open_unix(self, path: str) -> ByteChannel:
         """See `distui.session.Session.open_unix`. Such channels do not count against MaxSessions."""

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from distui.errors import HostCommandError, SessionLost
+from distui.remote.pipes import CommandPipe
 from distui.runs.hosts.reuse import ReusingConnector
 from fakehosts.runs import until
 
@@ -286,6 +287,30 @@ async def test_a_cancelled_command_does_not_stay_behind(farm: Any) -> None:
         await running
     pid = int(pid_file.read_text())
     assert (await session.run(["sh", "-c", f"while [ -d /proc/{pid} ]; do sleep 0.02; done"])).ok
+    await session.close()
+
+
+async def test_a_stream_that_is_cancelled_as_it_opens_gives_its_place_back(
+    farm: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While its command is sent, which takes a while where that is long: the shell that waits for it is ended."""
+    demo = await farm.demo()
+    session = await demo.connector().connect("demo1")
+    sending = asyncio.Event()
+
+    async def write(pipe: CommandPipe, data: bytes) -> bool:
+        sending.set()
+        await asyncio.Event().wait()
+        return True
+
+    with monkeypatch.context() as patch:
+        patch.setattr(CommandPipe, "write", write)
+        opening = asyncio.ensure_future(session.open(["cat"]))
+        await sending.wait()
+        opening.cancel()
+        await asyncio.gather(opening, return_exceptions=True)
+    (link,) = session._links._links
+    await until(lambda: (link.asked, link.streams) == (0, 0))
     await session.close()
 
 
