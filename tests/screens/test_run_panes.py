@@ -138,7 +138,9 @@ async def test_panes_keep_what_is_theirs(open_app: Any, live: FakeLive) -> None:
         await four_panes(screen, pilot)
         first, second = screen.panes.grid.logs[:2]
         first.focus()
-        await pilot.press("ampersand", *"step 1", "enter", "m", "u", "u")
+        await pilot.press("ampersand", *"step 1", "enter")
+        await settled(pilot)  # there is a line to mark
+        await pilot.press("m", "u", "u")
         await settled(pilot)
         assert "since 5 min" in screen_text(app) and "filter step 1" in screen_text(app)
         await pilot.press("tab")
