@@ -91,7 +91,7 @@ class Board:
             if host.lost:
                 host.notes.append(Note(at, "good", "the connection is back"))
             host.seen = at
-            if host.lost or host.facts is not None:  # else the login works, and what the probe was told holds
+            if host.lost or host.facts is not None:  # else the login works, and what the probe found holds
                 host.trouble, host.lost = None, False
         elif host.status in ("up", "lost"):
             if not host.lost:

@@ -17,6 +17,7 @@ from distui.errors import HostError
 from distui.facts.host import Address, Engine, HostFacts, Nic
 from distui.plan.model import RunPlan
 from distui.plan.plan import plan
+from distui.plan.serialize import to_json
 from distui.runs.attempt.run_context import run_context
 from distui.runs.attempt.steps import LaunchOptions
 from distui.runs.control.controller import RunController
@@ -37,7 +38,7 @@ from distui.runs.follow.resume import ResumePoint
 from distui.runs.hosts.link import HostLink
 from distui.runs.lines.batch import Batch
 from distui.runs.lines.events import Event, RunEnded
-from distui.runs.store.runs import RunStore
+from distui.runs.store.runs import RunStore, StoredRun
 from distui.runs.watch import watch as watch_module
 from distui.session import Connector
 from distui.spec.hosts.inventory import Host, HostPick, Inventory
@@ -265,10 +266,22 @@ def two_probed_hosts(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Cluster:
     return two_hosts(folder, monkeypatch)
 
 
+async def ended_run(cluster: Cluster) -> StoredRun:
+    """A run whose ranks have ended, and which nobody has recorded or removed."""
+    plan = cluster.plan(launch="beef")
+    controller = cluster.controller(plan, detach=True)
+    controller.stored.write_plan(to_json(plan))
+    await cluster.drive(controller)
+    for host in cluster.hosts:
+        host.containers[0].end(0)
+    return controller.stored
+
+
 __all__ = [
     "Cluster",
     "FakeFollower",
     "Note",
+    "ended_run",
     "facts_of",
     "plan_for",
     "two_hosts",

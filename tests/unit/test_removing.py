@@ -11,11 +11,10 @@ from distui.cluster.attach.places import RunLocation
 from distui.cluster.attach.sweeping import SweptRun
 from distui.cluster.settings import ClusterSettings
 from distui.errors import ContactLost, HostUnreachable, UsageError
-from distui.plan.serialize import to_json
 from distui.runs.hosts.readers import reader_id
 from distui.runs.store.runs import StoredRun
 from distui.spec.hosts.inventory import Host
-from fakehosts.runs import Cluster, two_probed_hosts
+from fakehosts.runs import Cluster, ended_run, two_probed_hosts
 
 HOSTS = (Host("h1"), Host("h2"))
 FOLDER = "/home/u/.local/state/distui/hosts/{}/r1"
@@ -31,17 +30,6 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cluster:
 
     monkeypatch.setattr(removing, "sweep_run", swept)
     return made
-
-
-async def ended_run(cluster: Cluster) -> StoredRun:
-    """Its ranks have ended and nobody has recorded that."""
-    plan = cluster.plan(launch="beef")
-    controller = cluster.controller(plan, detach=True)
-    controller.stored.write_plan(to_json(plan))
-    await cluster.drive(controller)
-    for host in cluster.hosts:
-        host.containers[0].end(0)
-    return controller.stored
 
 
 async def remove(

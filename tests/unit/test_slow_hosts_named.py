@@ -14,11 +14,10 @@ from distui.cluster.attach.following import GoesOn, open_run
 from distui.cluster.attach.places import RunLocation
 from distui.cluster.attach.sweeping import SweptRun
 from distui.cluster.settings import ClusterSettings
-from distui.plan.serialize import to_json
 from distui.runs.ending import cleanup
 from distui.runs.lines.events import RunEnded
 from distui.spec.hosts.inventory import Host
-from fakehosts.runs import Cluster, two_probed_hosts, until
+from fakehosts.runs import Cluster, ended_run, two_probed_hosts, until
 
 HOSTS = (Host("h1"), Host("h2"))
 
@@ -34,17 +33,6 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cluster:
 def settings(tmp_path: Path) -> ClusterSettings:
     """Of the machine whose runs the cluster records."""
     return ClusterSettings({"HOME": str(tmp_path), "XDG_STATE_HOME": str(tmp_path / "state")})
-
-
-async def ended_run(cluster: Cluster) -> RunLocation:
-    """Its ranks have ended, and nobody has removed them."""
-    plan = cluster.plan(launch="beef")
-    controller = cluster.controller(plan, detach=True)
-    controller.stored.write_plan(to_json(plan))
-    await cluster.drive(controller)
-    for host in cluster.hosts:
-        host.containers[0].end(0)
-    return RunLocation("r1", controller.stored, HOSTS)
 
 
 async def test_hosts_that_remove_a_run_slowly_are_named(cluster: Cluster) -> None:
@@ -67,7 +55,7 @@ async def test_hosts_that_remove_a_run_slowly_are_named(cluster: Cluster) -> Non
 
 async def test_who_attaches_is_told_which_hosts_are_asked(cluster: Cluster, tmp_path: Path) -> None:
     """The engine of one hangs."""
-    place, said = await ended_run(cluster), list[str]()
+    place, said = RunLocation("r1", await ended_run(cluster), HOSTS), list[str]()
     asked = cluster.hosts[1].hold("ps")
     opening = asyncio.create_task(open_run(settings(tmp_path), cluster.connector, said.append, place))
     await asked.wait()
@@ -81,7 +69,7 @@ async def test_who_stops_is_told_from_where_it_is_removed(
     cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A folder with many files is not gone at once."""
-    place, said = await ended_run(cluster), list[str]()
+    place, said = RunLocation("r1", await ended_run(cluster), HOSTS), list[str]()
 
     class Front:
         def tell(self, words: str, *_: object) -> None:
