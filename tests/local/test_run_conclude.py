@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import shutil
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
@@ -849,6 +850,25 @@ async def test_who_begins_the_next_attempt_has_a_mark_of_its_own(tmp_path: Path)
     await counts("aa", "begins")
     os.utime(folder / "begins-aa", (time.time() - 100,) * 2)
     assert await counts("bb", "look") == (1, 0, 0)
+
+
+async def test_a_look_at_who_reads_starts_one_program(tmp_path: Path) -> None:
+    """It is done at each begin and end of a run, and while others read: what the shell can count takes no process."""
+    folder, programs = tmp_path / "r", tmp_path / "bin"
+    await take(here, "h1", str(folder), Claim("ann@desk", 0.0, "beef-1"))
+    programs.mkdir()
+    for name in ("find", "wc", "grep", "rm", "dd", "tr", "cat", "ln", "stat", "sync"):
+        (programs / name).write_text(f'#!/bin/sh\necho {name} >>{tmp_path}/calls\nexec {shutil.which(name)} "$@"\n')
+        (programs / name).chmod(0o755)
+
+    async def noted(argv: Sequence[str]) -> Completed:
+        return await here((shutil.which("env") or "env", f"PATH={programs}:/bin", *argv))
+
+    for reader in ("aa", "bb-wait"):
+        await visit(here, "h1", str(folder), "beef-1", reader, "mark")
+    seen = await visit(noted, "h1", str(folder), "beef-1", "aa")
+    assert (seen.others, seen.judges) == (1, 0)
+    assert (tmp_path / "calls").read_text().split() == ["find"]
 
 
 async def test_a_verdict_is_written_whole_or_not_at_all_and_once(tmp_path: Path) -> None:

@@ -67,19 +67,31 @@ case $act in
     rm -f -- "$own" "$d/reader-$me"
     sync "$d/verdict" "$d" 2>/dev/null || sync ;;
 esac
-others() {
-  what=$1; shift
-  find "$d" -maxdepth 1 -name "$what-*" ! -name "$what-$me" ! -name "$what-$gone" -mmin "-$minutes" "$@" 2>/dev/null
-}
-echo $(others reader | wc -l) $(others reader | grep -vc -e '-wait$') $(others begins | wc -l) $(
-  others begins | while IFS= read -r file; do [ ! -e "$d/reader-${file##*/begins-}" ] || echo; done | wc -l
-) $(others reader ! -name '*-wait' -newer "$d/verdict" | wc -l)
+others() { find "$d" -maxdepth 1 -mmin "-$minutes" ! -name "*-$me" ! -name "*-$gone" "$@" 2>/dev/null; }
+all=0 begins=0 silent=0 reading=0
+set -f --
+IFS='
+'
+for file in $(others '(' -name 'reader-*' -o -name 'begins-*' ')'); do
+  case $file in
+    */reader-*-wait) all=$((all + 1)) ;;
+    */reader-*) all=$((all + 1)); set -- "$@" "$file" ;;
+    */begins-*)
+      begins=$((begins + 1))
+      [ ! -e "$d/reader-${file##*/begins-}" ] || silent=$((silent + 1)) ;;
+  esac
+done
+unset IFS
+set +f
+[ ! -e "$d/verdict" ] || reading=$(others -name 'reader-*' ! -name '*-wait' -newer "$d/verdict" | wc -l)
+echo "$all $# $begins $silent $reading"
 for file in "$d"/unread-*; do
   [ "$file" = "$d/unread-$me" ] || [ ! -f "$file" ] || dd if="$file" bs=1048576 count=1 2>/dev/null
 done
 echo
-others reader ! -name '*-wait' -type f | while IFS= read -r file; do
-  dd if="$file" bs=100 count=1 2>/dev/null | tr -d '\000\n\t'; printf '\t'
+for file in "$@"; do
+  [ ! -f "$file" ] || [ -L "$file" ] || {
+    dd if="$file" bs=100 count=1 2>/dev/null | tr -d '\000\n\t'; printf '\t'; }
 done
 echo
 verdict_in "$d" 2>/dev/null
