@@ -146,6 +146,7 @@ def test_the_forms_of_the_key() -> None:
     ("text", "problem"),
     [
         ("code: {to: /x}", "4:7 code: names no source: add path: ./ or git: URL"),
+        ("code: {path: }", "4:7 code: names no source: add path: ./ or git: URL"),
         ("code: {path: ./, git: /x}", "4:23 code.git: can't stand beside path; choose one"),
         ("code: {path: ./, ref: main}", "4:23 code.ref: only means something with git"),
         ("code: {path: ./, to: work}", "4:22 code.to: 'work' must be an absolute folder inside the container"),

@@ -47,7 +47,7 @@ def test_every_problem_at_its_line() -> None:
     messages = problems(
         "data:\n"
         "  -a: {path: /a, to: /a}\n"
-        "  b: {to: /b}\n"
+        "  b: {to: /b, url: }\n"
         "  c: {path: /c, nfs: 's:/c', to: /c}\n"
         "  d: {path: d, to: d}\n"
         "  e: {nfs: /e, to: /e}\n"

@@ -195,6 +195,8 @@ def test_what_can_not_be_an_image(image: str) -> None:
         ("hosts: {group: a, label: {b: c}}", "1:26 hosts.label: can't stand beside group"),
         ("hosts: {count: 2}", "1:16 hosts.count: of which hosts? add names, group or label"),
         ("hosts: {}", "1:8 hosts: names no host: add names, group or label"),
+        ("hosts: {group: }", "1:8 hosts: names no host: add names, group or label"),
+        ("hosts: {label: ~, count: 2}", "1:26 hosts.count: of which hosts? add names, group or label"),
         ("hosts: {group: a, count: 0}", "1:26 hosts.count: expected a number of hosts from 1 to 4096"),
         ("launcher: torchurn", "1:11 launcher: expected env, torchrun, tf or command; did you mean 'torchrun'?"),
         ("launcher: torchrun", "1:11 launcher: torchrun needs a command"),

@@ -91,7 +91,7 @@ def check_tf(look: Look) -> None:
     """Note what contradicts launcher `tf`, or means nothing without it."""
     if look.values.get("launcher", "env") != "tf":
         for key in ("roles", "done_when"):
-            if look.table.get(key) is not None:
+            if look.written(key):
                 look.note(key, "only means something with launcher: tf")
         return
     for key, why in _NOT_WITH_TF.items():

@@ -173,7 +173,7 @@ class Look:
 
     def only_one(self, *keys: str) -> list[str]:
         """Which of these keys are there; each after the first is noted."""
-        given = [key for key in keys if self.table.get(key) is not None]
+        given = [key for key in keys if self.written(key)]
         of = f" of {', '.join(keys[:-1])} and {keys[-1]}" if len(keys) > 2 else ""
         for extra in given[1:]:
             self.note(extra, f"can't stand beside {given[0]}; choose one{of}")
