@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -20,6 +21,7 @@ from distui.cli.printing.printer import LineWriter, LogView
 from distui.cluster.attach.live_run import Live
 from distui.cluster.attach.places import RunLocation
 from distui.cluster.logs import from_files, from_hosts, of_run
+from distui.cluster.logs.sink import LogSink
 from distui.cluster.logs.wanted import Wanted
 from distui.cluster.settings import ClusterSettings
 from distui.errors import UsageError
@@ -283,6 +285,7 @@ async def test_whoever_followed_a_run_is_gone_before_its_end(
     home: Path, monkeypatch: pytest.MonkeyPatch, whole: bool
 ) -> None:
     """Killed, detached, or on a full disk: `logs -f` ended with 0, as if the run were over."""
+    monkeypatch.setattr(from_files, "HANDED_OVER_SECONDS", 0.0)
     followed, reported = iter([True, True, True]), list[str]()
     monkeypatch.setattr(StoredRun, "is_followed", property(lambda _: next(followed, False)))
     stored = RunStore(home / ".local/state/distui").create("r1")
@@ -298,6 +301,73 @@ async def test_whoever_followed_a_run_is_gone_before_its_end(
     )  # type: ignore[arg-type]
     words = "is not followed here any more, and its logs here are not whole"
     assert (good, reported) == (whole, [] if whole else [f"r1 {words}: `distui logs -f r1` reads on from its hosts"])
+
+
+async def test_logs_are_followed_on_beside_the_next_owner(stored: StoredRun, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its first one is killed: `logs -f` ended, though another one went on. A log that was removed meanwhile is written
+    again by that one: all of it was printed twice.
+    """
+    monkeypatch.setattr(from_files, "HANDED_OVER_SECONDS", 60.0)
+    (stored.path / "events.ndjson").rename(ended := stored.path / "events")
+
+    def looks() -> Iterator[bool]:
+        stored.rank_log(0).write_bytes(b"one\ntwo\nth")
+        times_of(stored.rank_log(0)).write_bytes(pack([NOON, NOON + 1, NOON + 2]))
+        yield True
+        yield False
+        for path in (stored.rank_log(0), times_of(stored.rank_log(0))):
+            path.rename(f"{path}.old")  # its inode stays in use
+        stored.cut_file.write_bytes(b"")
+        times_of(stored.rank_log(0)).write_bytes(pack([NOON, NOON + 1, NOON + 2, NOON + 3]))
+        stored.rank_log(0).write_bytes(b"one\n")
+        yield True
+        stored.rank_log(0).write_bytes(b"one\ntwo\nthree\nfour\n")
+        yield True
+        ended.rename(stored.path / "events.ndjson")
+        yield False
+
+    looking = looks()
+    monkeypatch.setattr(StoredRun, "is_followed", property(lambda _: next(looking)))
+    out = Kept(Wanted(), timestamps=True)
+    assert await from_files.show(stored, out, follow=True) == ()
+    assert out.said == [
+        (f"2026-11-20T12:00:0{n}.000000000Z", text) for n, text in enumerate(["one", "two", "three", "four"])
+    ]
+
+
+async def test_logs_of_a_run_whose_name_is_used_again_end_with_it(
+    stored: StoredRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They went on with those of the new one."""
+    stored.rank_log(0).write_bytes(b"one\n")
+
+    def looks() -> Iterator[bool]:
+        yield True
+        with stored.rank_log(0).open("ab") as log:
+            log.write(b"two\n")
+        stored.path.rename(stored.path.with_name("r1~1"))
+        RunStore(stored.path.parents[1]).create("r1").rank_log(0).write_bytes(b"of the new one\n")
+        while True:
+            yield True
+
+    looking = looks()
+    monkeypatch.setattr(StoredRun, "is_followed", property(lambda _: next(looking)))
+    out = Kept(Wanted())
+    async with asyncio.timeout(30):
+        await from_files.show(stored, out, follow=True)
+    assert [text for _, text in out.said] == ["one", "two"]
+
+
+class Kept(LogSink):
+    """Keeps the lines, each with its moment."""
+
+    def __init__(self, wanted: Wanted, *, timestamps: bool = False) -> None:
+        super().__init__(wanted, timestamps=timestamps)
+        self.said: list[tuple[str, str]] = []
+
+    async def write(self, rank: int | None, host: str, lines: Sequence[LogLine]) -> None:
+        """See LogSink."""
+        self.said += [(line.stamp, line.text) for line in lines]
 
 
 async def test_that_another_attempt_may_come_is_said(monkeypatch: pytest.MonkeyPatch) -> None:

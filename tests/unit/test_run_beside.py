@@ -665,3 +665,29 @@ def test_lines_come_once_also_when_the_log_was_removed_and_is_written_again(stor
     fed(again, "three", "four")
     add(stored.path / "events.ndjson", result("succeeded"))
     assert said(reader.read(0.0)) == ["four"]
+
+
+@pytest.mark.parametrize("kept", [True, False])
+async def test_who_is_behind_reads_a_run_whose_name_is_used_again_to_its_end(
+    stored: StoredRun, cluster: Cluster, kept: bool
+) -> None:
+    """Its owner has left by then, and that of the new run holds the lock under that name: nothing more came."""
+    run = Beside(cluster.plan(), nobody, reader=StoredReader(stored))
+    (stored.path / "events.ndjson").write_text(opened())
+    batches = run.batches()
+    with stored.followed():
+        await anext(batches)
+    add(stored.rank_log(0), "three\n")
+    add(stored.path / "events.ndjson", result("succeeded"))
+    if kept:
+        stored.path.rename(stored.path.with_name("r1~1"))
+    else:
+        cluster.store.remove("r1")
+    with cluster.store.create("r1").followed():
+        async with asyncio.timeout(30):
+            events = [event for batch in [batch async for batch in batches] for event in batch]
+    assert isinstance(end := events[-1], RunEnded)
+    if kept:
+        assert (said(events), end.outcome) == (["three"], "succeeded")
+    else:
+        assert (end.outcome, end.warnings) == ("unknown", ("r1 was removed here: another run has its name",))

@@ -116,6 +116,10 @@ class Beside:
         if batch := self._taken(before):
             yield batch
         while True:
+            if not self._reader.follow_folder():
+                yield self._taken([self.broken_off(f"{self.stored.run_id} was removed here: another run has its name")])
+                return
+            self.stored = self._reader.stored
             owned, leaving = self.stored.is_followed, self._leaving  # before reading: what came until then is read
             news, self._news = self._news, []
             if batch := self._taken([*news, *self._with_steps(self._reader.read(self._clock()))]):

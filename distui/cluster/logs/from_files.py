@@ -24,7 +24,10 @@ from distui.runs.lines.docker_frames import stamp_at
 from distui.runs.lines.events import LogLine
 from distui.runs.lines.text import WholeLines, text_of
 from distui.runs.lines.times import Stamps, times_in, times_of
+from distui.runs.report.states import ENDED
+from distui.runs.report.summary import summary
 from distui.runs.report.timeline import Timeline
+from distui.runs.store.new_lines import NO_CUT, cut_of, inode_of
 from distui.runs.store.runs import StoredRun
 from distui.whole import whole
 
@@ -32,6 +35,8 @@ CHUNK = 1 << 20
 PART = 1 << 16
 """Bytes of each file that are read at once when several are merged."""
 POLL_SECONDS = 0.1
+HANDED_OVER_SECONDS = 15.0
+"""How long another distui here may take to go on with a run whose owner has left: it asks the hosts first."""
 
 
 @frozen
@@ -74,9 +79,29 @@ async def show(stored: StoredRun, out: LogSink, *, follow: bool, merge: bool = F
     """Write the wanted lines rank after rank, with `merge` in the order they were said; with `follow` go on until the
     run is over or stdout closed. Returns what could not be read, in words.
     """
-    return await show_files(
-        rank_files(stored), out, merge=merge, over=(lambda: not stored.is_followed) if follow else None
-    )
+    return await show_files(rank_files(stored), out, merge=merge, over=_Owners(stored).are_gone if follow else None)
+
+
+class _Owners:
+    """Who follows a run here, one after the other."""
+
+    def __init__(self, stored: StoredRun) -> None:
+        self._stored = stored
+        self._folder = inode_of(stored.path)
+        self._until: float | None = None
+        """Until when the next one is waited for."""
+
+    def are_gone(self) -> bool:
+        """Whether the run has ended, or the last one has left it for so long that nobody is about to go on."""
+        if inode_of(self._stored.path) != self._folder:  # removed, or another run has its name by now
+            return True
+        if self._stored.is_followed:
+            self._until = None
+            return False
+        if self._until is None:
+            ended = (summary(self._stored).result or {}).get("state") in ENDED
+            self._until = time.monotonic() + (0.0 if ended else HANDED_OVER_SECONDS)
+        return time.monotonic() >= self._until
 
 
 async def show_files(
@@ -164,6 +189,9 @@ class _Reader:
         self._timed = timed
         self._open: BinaryIO | None = None
         self._times: BinaryIO | None = None
+        self._run = file.path.parent.parent
+        self._folder = inode_of(self._run)
+        self._cut = cut_of(self._run)
         self._lines = WholeLines()
         self._line = 0
         """The number of the next line."""
@@ -174,7 +202,7 @@ class _Reader:
 
     def lines(self, *, to_end: bool, size: int = 0) -> Iterator[Sequence[LogLine]]:
         """Lines that are complete by now; with `to_end` also a last one without newline. `size`: bytes read at once."""
-        moved = self._moved()
+        moved = self._moved() and not self._again()
         found = self._read_on(size, to_end=to_end or moved)
         if (wanted := self.keep) is None:
             yield from found
@@ -210,12 +238,26 @@ class _Reader:
 
     def _moved(self) -> bool:
         """Whether another file has taken the place of the one that is read."""
-        if self._open is None:
+        if self._open is None or not self._is_same_run:
             return False
         try:
             return not os.path.samestat(self.file.path.stat(), os.fstat(self._open.fileno()))
         except FileNotFoundError:
             return False
+
+    def _again(self) -> bool:
+        """Whether that is the same log, which was removed and is written again by the run's next owner: read on in it
+        where the first one was left.
+        """
+        cut = cut_of(self._run)
+        if self._open is None or cut in (self._cut, NO_CUT):
+            return False
+        line, at = self._line, self._open.tell()
+        self.close()
+        self._cut, self._line = cut, line
+        if (handle := self._handle()) is not None:
+            handle.seek(at)
+        return True
 
     def seek_tail(self, count: int | None) -> None:
         """Begin `count` lines before the end."""
@@ -230,8 +272,13 @@ class _Reader:
                 left += len(data)
         handle.seek(start)
 
+    @property
+    def _is_same_run(self) -> bool:
+        """Not so where another run has its name by now: a file that is open is still its own."""
+        return inode_of(self._run) == self._folder
+
     def _handle(self) -> BinaryIO | None:
-        if self._open is None:
+        if self._open is None and self._is_same_run:
             try:
                 self._open = open_to_read(self.file.path)
             except FileNotFoundError:

@@ -17,7 +17,7 @@ from distui.runs.lines.event_json import event_of
 from distui.runs.lines.events import AttemptEnded, Event, LogLine, LogLines, RunEnded, RunOpened
 from distui.runs.lines.text import text_of
 from distui.runs.store.new_figures import NewFigures
-from distui.runs.store.new_lines import LogBegin, NewLines, NewLogLines, begins_of, cut_of, size_of
+from distui.runs.store.new_lines import LogBegin, NewLines, NewLogLines, begins_of, cut_of, inode_of, size_of
 from distui.runs.store.recorded import tasks_of
 from distui.runs.store.runs import StoredRun
 
@@ -42,6 +42,7 @@ class StoredReader:
         self.stored = stored
         self._events = NewLines(stored.path / "events.ndjson")
         self._begin = size_of(self._events.path)
+        self._folder = inode_of(stored.path)
         self._figures = NewFigures(stored)
         self._cut = cut_of(stored.path)
         self._old = begins_of(stored)
@@ -49,9 +50,24 @@ class StoredReader:
         self._attempt = 0
         self._waiting: list[Event] = []
 
+    def follow_folder(self) -> bool:
+        """Read on where the run's folder is by now: it has another name once another run has its own. False where it is
+        gone, and its name is another's.
+        """
+        here = inode_of(self.stored.path)
+        self._folder = self._folder or here
+        if here in (0, self._folder):
+            return True
+        older = (path for path in self.stored.path.parent.iterdir() if path.name.startswith(f"{self.stored.run_id}~"))
+        moved = next((StoredRun(path) for path in older if inode_of(path) == self._folder), None)
+        if moved is not None:
+            self.move(moved)
+        return moved is not None
+
     def move(self, stored: StoredRun) -> None:
-        """Read on in `stored`, a copy of the folder, from where it is by now."""
+        """Read on in `stored`, where the folder or a copy of it is, from where it is by now."""
         self.stored = stored
+        self._folder = inode_of(stored.path)
         self._events.move(stored.path)
         self._figures.move(stored)
         for log in self._logs.values():
