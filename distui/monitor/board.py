@@ -130,8 +130,9 @@ class Board:
             by_host.setdefault(use.host, []).append(use)
         for name, host in self.hosts.items():
             now = tuple(by_host.get(name, ()))
-            if not now and name in unasked:
-                continue
+            if name in unasked:
+                told = {use.run for use in now}
+                now = (*now, *(use for use in host.uses if use.run not in told))
             if now != host.uses and host.status == "up":
                 host.notes += sorted(notes.of_uses(host.uses, now, at), key=lambda note: note.text)
             host.uses = now

@@ -68,6 +68,8 @@ class GpuHistory:
     """Whether that is so long ago that its last figures say nothing of now."""
     _outlived: bool = False
     """Whether the last probe that found it was before that, or before one that its driver did not answer."""
+    _taken: float | None = None
+    """When its last figures came."""
 
     @property
     def _probed(self) -> Gpu | None:
@@ -122,7 +124,9 @@ class GpuHistory:
         return notices
 
     def _add(self, reading: GpuReading, at: float) -> None:
-        self.reading, self.missing_since, self.silent = reading, None, False
+        if self._taken is not None and at - self._taken >= SILENT_S:  # nobody knows what it did meanwhile
+            self.warm_since = self.idle_since = None
+        self.reading, self.missing_since, self.silent, self._taken = reading, None, False, at
         self.load.add(reading.utilization_pct)
         temperature, load = reading.temperature_c, reading.utilization_pct
         if temperature is None or temperature <= WARM_C - 2:

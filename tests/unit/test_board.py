@@ -15,7 +15,7 @@ from distui.monitor.board import Board
 from distui.monitor.histories import HISTORY, Ring
 from distui.monitor.links import grouped, links
 from distui.monitor.remarks import Remark, remarks
-from distui.plan.labels import TaskLabels
+from distui.plan.labels import TaskLabels, to_labels
 from distui.plan.model import RunPlan, Task
 from distui.plan.ranks.placement import is_busy
 from distui.runs.hosts.discover import FoundRun, FoundRuns, FoundTask
@@ -376,6 +376,17 @@ def test_a_host_that_could_not_be_asked_keeps_what_was_known() -> None:
     assert [bool(b[h].uses) for h in ("h1", "h2")] == [True, False]
 
 
+def test_a_run_followed_here_hides_no_other_on_a_host_that_could_not_be_asked() -> None:
+    """Its own plan tells of it; of the others there what was known holds."""
+    b = board()
+    b.probed("h1", facts(), 1)
+    other, own = (Use(run, "job", "h1", 0, (0,), {gpu: (0,)}) for gpu, run in enumerate("ab"))
+    b.used([other], 1.0)
+    b.used([own], 2.0, unasked={"h1": Trouble("daemon_down", "no docker")})
+    assert {use.run for use in b["h1"].uses} == {"a", "b"}
+    assert not any("gone" in note.text for note in b["h1"].notes)
+
+
 # links
 
 
@@ -505,9 +516,8 @@ def test_a_healthy_host_has_no_remarks() -> None:
 def test_remarks_say_value_threshold_and_how_long() -> None:
     """A warm GPU, with hysteresis: two degrees below the limit it is still warm."""
     b = board()
-    b.sampled(sample(0, 90.0, heat=84.0))
-    b.sampled(sample(600, 90.0, heat=79.0))
-    b.sampled(sample(1200, 90.0, heat=84.0))
+    for at in range(0, 1201, 10):
+        b.sampled(sample(at, 90.0, heat=79.0 if at == 600 else 84.0))
     warm = remarks(b["h1"], 1200)
     b.sampled(sample(1300, 90.0, heat=70.0))
 
@@ -539,15 +549,25 @@ def test_an_idle_gpu_of_a_run_is_remarked() -> None:
     """After a quarter of an hour."""
     b = board()
     b.used([Use("a", "job", "h1", 0, (0,), {0: (0,)})], 1.0)
-    b.sampled(sample(0, 1.0))
-    b.sampled(sample(899, 0.0))
+    for at in range(0, 900, 10):
+        b.sampled(sample(at, 1.0))
 
     assert remarks(b["h1"], 899) == []
     assert [r.text for r in remarks(b["h1"], 960)] == ["GPU 0 idle for 16m while a has it"]
 
 
+def test_a_gpu_whose_host_was_out_of_sight_was_not_idle_meanwhile() -> None:
+    """As after a night with the laptop closed: idle before, idle in this very second, and nobody knows between."""
+    b = board()
+    b.probed("h1", facts(), 0)
+    b.used([Use("a", "job", "h1", 0, (0,), {0: (0,)})], 0)
+    for at in (0, 1, 40_000):
+        b.sampled(sample(at, 1.0, heat=88.0))
+    assert [r.text for r in remarks(b["h1"], 40_000)] == ["GPU 0 at 88 °C, above 80 °C"]
+
+
 def test_uses_of_a_followed_run_come_from_its_plan() -> None:
-    """They win over what was found of it; processes have no container."""
+    """They win over what was found of it, and of no other launch of that name; processes have no container."""
     task = Task(
         0, "r", "h1", "process", (), "worker", 0, (0, 1), (2, 3), None, {}, (), "", "", {}, (), ((2,), (3,))
     )  # fmt: skip
@@ -559,3 +579,9 @@ def test_uses_of_a_followed_run_come_from_its_plan() -> None:
     uses = uses_of([(plan, {0: "/home/ann/.local/task-0"}, 7.0)], FoundRuns((found("a", "h1"),), {}))
 
     assert uses == (Use("a", "job", "h1", 0, (0, 1), {2: (0,), 3: (1,)}, "", "process", 2, 7.0),)
+
+    (other,) = found("a", "h2").tasks
+    theirs = dataclasses.replace(other.labels, launch="theirs", owner="bob")
+    own = dataclasses.replace(task, labels=to_labels(dataclasses.replace(theirs, launch="mine", owner="ann")))
+    there = FoundRuns((found("a", "h1"), FoundRun("a", (dataclasses.replace(other, labels=theirs),))), {})
+    assert {u.host for u in uses_of([(dataclasses.replace(plan, tasks=(own,)), {}, 7.0)], there)} == {"h1", "h2"}

@@ -9,7 +9,7 @@ from distui.frozen import frozen
 
 if TYPE_CHECKING:
     from distui.plan.model import RunPlan, Task
-    from distui.runs.hosts.discover import FoundRuns, FoundTask
+    from distui.runs.hosts.discover import FoundRun, FoundRuns, FoundTask
 
 
 @frozen
@@ -38,12 +38,18 @@ def uses_of(
 
     A run that is followed here is known better than by its labels, so what was found of it is left out.
     """
-    own = [use for plan, containers, started in plans for use in _of_plan(plan, containers, started)]
-    known = {use.run for use in own}
-    runs = found.runs if found else ()
+    followed = list(plans)
+    own = [use for plan, containers, started in followed for use in _of_plan(plan, containers, started)]
+    known = {plan.run_id: plan for plan, _, _ in followed}
+    others = [run for run in (found.runs if found else ()) if run.run not in known or not _is_of(run, known[run.run])]
+    return (*own, *(use for run in others for use in _of_run([t for t in run.tasks if t.running])))
+
+
+def _is_of(run: FoundRun, plan: RunPlan) -> bool:
+    """Whether a run is the plan's, whose name it has: where one of both does not say of which launch it is, it is."""
+    labels = plan.own_labels
     return (
-        *own,
-        *(use for run in runs if run.run not in known for use in _of_run([t for t in run.tasks if t.running])),
+        labels is None or "" in (labels.launch, run.launch) or (labels.launch, labels.owner) == (run.launch, run.owner)
     )
 
 
