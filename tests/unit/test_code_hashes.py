@@ -125,6 +125,16 @@ def test_where_nothing_can_be_kept_code_is_read_all_the_same(reads: Reads) -> No
     assert reads.again() == reads.again() == ["a.py", "b.py"]
 
 
+def test_where_nothing_is_new_nothing_is_written_and_what_is_used_stays(reads: Reads) -> None:
+    """Ten thousand rows take longer to write than to read. Of too many folders, that one goes last."""
+    reads.again()
+    written = kept(reads).stat()
+    os.utime(kept(reads), (1.0, 1.0))
+    assert reads.again() == []
+    again = kept(reads).stat()
+    assert (again.st_ino, again.st_mtime > 1.0) == (written.st_ino, True)
+
+
 def test_what_is_kept_is_bounded(reads: Reads) -> None:
     """Rows of files that are gone go, and folders beyond the newest 32."""
     reads.again()

@@ -25,7 +25,7 @@ _FRESH_SECONDS = 2.0
 _HEAD = b"distui-hashes-1\n"
 _KEY = struct.Struct("<3Q2q")
 _MOST_FILES = 32
-"""Of such files, two for each folder in a repository; those written longest ago go first."""
+"""Of such files, two for each folder in a repository; those used longest ago go first."""
 
 
 def key_of(status: os.stat_result) -> Key:
@@ -51,13 +51,13 @@ class Hashes:
         return self._known.get(key)
 
     def add(self, key: Key, digest: str) -> None:
-        """Keep the hash of a file that was just read, unless it is too young."""
-        if time.time() - max(key[3:]) / 1e9 > _FRESH_SECONDS:
+        """Keep the hash of a file, unless it is known already, or too young."""
+        if self._known.get(key) != digest and time.time() - max(key[3:]) / 1e9 > _FRESH_SECONDS:
             self._known[key] = digest
             self._new = True
 
     def save(self) -> None:
-        """Keep what was asked for since the last time, if anything of it is new. Where it can't be written, nothing."""
+        """Keep what was asked for since the last time; it is written if anything of it is new, where it can be."""
         if self._new and self._file is not None:
             self._known = {key: known for key, known in dict(self._known).items() if key in self._used}
             with suppress(OSError, struct.error):
@@ -65,6 +65,9 @@ class Hashes:
                 body = b"".join(_KEY.pack(*key) + bytes.fromhex(known) for key, known in self._known.items())
                 files.write_private(self._file, _HEAD + hashlib.sha256(body).digest() + body)
                 _tidy(self._file.parent)
+        elif self._file is not None:
+            with suppress(OSError):
+                os.utime(self._file, follow_symlinks=False)
         self._new = False
         self._used.clear()
 

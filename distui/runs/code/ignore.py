@@ -32,25 +32,26 @@ class Ignored:
 
     def __init__(self, patterns: Sequence[str] = (), *, git_files: bool = True) -> None:
         self._files = FILES if git_files else FILES[1:]
-        self._own = _Rules("", patterns)
-        self._layers: tuple[_Rules, ...] = (_Rules("", ALWAYS),)
+        self._own: tuple[_Rules, ...] = (_Rules("", patterns),) if patterns else ()
+        self._others: tuple[_Rules, ...] = (_Rules("", ALWAYS),)
+        """The nearest first."""
 
     def below(self, path: str, lines_of: Callable[[str], list[str] | None]) -> Ignored:
         """The rules in the folder that is `path` in the tree; `lines_of` gives those of an ignore file in it.
 
         Raises what that does, and ValueError for what is no pattern.
         """
-        more = [_Rules(path, found) for name in self._files if (found := lines_of(name)) is not None]
+        more = [_Rules(path, found) for name in reversed(self._files) if (found := lines_of(name)) is not None]
         if not more:
             return self
         deeper = Ignored.__new__(Ignored)
-        deeper._files, deeper._own, deeper._layers = self._files, self._own, (*self._layers, *more)
+        deeper._files, deeper._own, deeper._others = self._files, self._own, (*more, *self._others)
         return deeper
 
     def has(self, path: str, *, folder: bool) -> bool:
         """Whether `path` is left out. Of a folder that is, nothing is looked at."""
         path = as_bytes(path)
-        for rules in (self._own, *reversed(self._layers)):
+        for rules in (*self._own, *self._others):
             said = rules.say(path, folder=folder)
             if said is not None:
                 return said
@@ -77,7 +78,10 @@ class _Rules:
     def say(self, path: str, *, folder: bool) -> bool | None:
         """True to leave it out, False to keep it, None when no pattern names it. The last one that does decides."""
         name = path[self._skip :]
-        return next((include for include, pattern in self._patterns if _names(pattern, name, folder=folder)), None)
+        for include, pattern in self._patterns:
+            if _names(pattern, name, folder=folder):
+                return include
+        return None
 
 
 def _names(wildcard: Wildcard, name: str, *, folder: bool) -> bool:
@@ -89,7 +93,9 @@ def _names(wildcard: Wildcard, name: str, *, folder: bool) -> bool:
     match = wildcard.search(name)
     if match and match.groupdict().get("ps_d") is None:
         return True
-    match = wildcard.search(f"{name}/") if folder else None
+    if not folder:
+        return False
+    match = wildcard.search(f"{name}/")
     return match is not None and match.groupdict().get("ps_d") is not None and match.end() == len(name) + 1
 
 

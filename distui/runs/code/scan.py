@@ -52,7 +52,7 @@ class _Found:
     @property
     def full(self) -> bool:
         """Whether there is no need to look on."""
-        return len(self.files) + self.more > MAX_FILES or len(self.special) > MAX_FILES
+        return len(self.files) + len(self.others) + len(self.links) + len(self.special) > MAX_FILES
 
 
 def scan(
