@@ -35,6 +35,8 @@ def test_a_detached_run_is_listed_read_and_stopped(cli: Any, demo_home: Path) ->
     assert (run["run"], run["state"], run["ranks"], run["hosts"]) == ("far", "running", 2, ["demo1", "demo2"])
     assert cli("show", "far").out.count("running") == 3
     assert cli("wait", "far", "--for", "running").code == 0
+    some = cli("wait", "far", "--for", "running", "-H", "demo1", "--timeout", "2s")
+    assert some.code == 124, "of rank 1 nobody knows there whether it runs"
     assert cli("logs", "far", "-n", "1").out == "000 demo1 | tick\n001 demo2 | tick\n"
     assert cli("rm", "far").code == 2
     assert cli("kill", "far", "--rank", "7").code == 2

@@ -128,7 +128,7 @@ async def _watch_attempt(
         if found is not None:
             places.undisputed(found)
             codes |= {rank: t.exit for t in found.tasks for rank in t.labels.ranks}
-            if goal == "running" and found.state != "partial":
+            if goal == "running" and not found.unfound and all(task.status != "created" for task in found.tasks):
                 return ExitCode.OK
         runs_on = found is not None and found.state in ("running", "partial")
         if found is not None:
