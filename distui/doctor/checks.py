@@ -13,6 +13,7 @@ from distui.doctor.images import ImageId, Images, short_id, usual_id
 from distui.doctor.reach import ReachReport
 from distui.doctor.reach_check import reach_row
 from distui.facts.host import GpuProcess, HostDown, HostFacts, ProbeResult, Trouble
+from distui.facts.limits import slow_shell_words
 from distui.plan.network.fabric import select_hcas
 from distui.spec.hosts.inventory import DataNetwork, Host
 
@@ -85,6 +86,10 @@ def _login(host: str, result: ProbeResult) -> Finding:
         case HostDown(error=error):
             return Finding(LOGIN.id, host, "fail", error.message, "this host cannot be probed", error.hint)
         case HostFacts():
+            if words := slow_shell_words(result.shell_s):
+                return Finding(
+                    LOGIN.id, host, "warn", words, do=f"look at what they do; `time ssh {host} true` shows how long"
+                )
             took = f"{result.connect_ms:.0f} ms to log in" if result.connect_ms is not None else ""
             return Finding(LOGIN.id, host, "ok", took)
 

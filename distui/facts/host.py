@@ -178,6 +178,8 @@ class HostFacts:
     rtt_ms: float | None = None
     """Upper estimate of the round trip to the host and back."""
     connect_ms: float | None = None
+    shell_s: float | None = None
+    """Seconds that the login shell took to begin, which every command on the host waits for."""
     python3: str | None = None
     """Version of python3 on the host, None when there is none."""
     nics: tuple[Nic, ...] = ()

@@ -10,6 +10,9 @@ CLOCK_MS, CLOCK_BAD_MS = 50.0, 5000.0
 WARM_C, HOT_C = 80.0, 90.0
 """A GPU above the first is watched (all-smi's default); above the second something is wrong."""
 
+SLOW_SHELL_S = 2.0
+"""A run has some ten commands on a host, one after the other, and each waits for its login shell."""
+
 TAKEN = 0.05
 """A GPU of whose memory more than this part is taken is somebody's, though no process is seen (those of containers are
 not, for many logins) and it computes nothing."""
@@ -32,3 +35,11 @@ def clock_words(facts: HostFacts) -> str:
     if offset is None or not is_clock_off(facts):
         return ""
     return f"its clock is {abs(offset) / 1000:.2f} s {'ahead' if offset > 0 else 'behind'}"
+
+
+def slow_shell_words(shell_s: float | None) -> str:
+    """That a login shell takes long to begin; empty where it does not, or that is unknown."""
+    if shell_s is None or shell_s < SLOW_SHELL_S:
+        return ""
+    seconds = f"{shell_s:.0f} s"
+    return f"its login shell takes {seconds} to start (~/.bashrc or the like), and each step of a run waits for that"

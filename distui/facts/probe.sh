@@ -29,6 +29,15 @@ now() {
   case $stamp in *[!0-9]* | '') stamp=$(date +%s) ;; esac
 }
 
+# age: how long ago this process began in $age, as its seconds and hundredths since the host's boot: it is the login
+# shell, which reads its start-up files before it becomes this one.
+age() {
+  { read -r up rest </proc/uptime && read -r line <"/proc/$$/stat"; } 2>/dev/null || return
+  set -- ${line##*) }
+  age="$up ${20}"
+}
+
+age
 now
 printf '\n%s begin %s\n' "$N" "$stamp"
 
@@ -131,6 +140,7 @@ system() {
   from_file machine_id /etc/machine-id
   from_file boot_id /proc/sys/kernel/random/boot_id
   value port_range "$port_range"
+  value age "$age"
   line_of cpu_model /proc/cpuinfo 'model name'
   line_of mem_total /proc/meminfo MemTotal
   line_of mem_available /proc/meminfo MemAvailable

@@ -11,6 +11,7 @@ from distui.facts.frame import Answer
 from distui.facts.gpus import amd, gpu
 from distui.facts.gpus.gpu_list import parse_list
 from distui.facts.host import Disk, Engine, GpuProcess, Gpus, HostFacts, IbPort, Nic, Trouble
+from distui.facts.limits import slow_shell_words
 from distui.facts.values import Reply, integer, known, tree
 from distui.spec.hosts.inventory import Host
 
@@ -33,6 +34,8 @@ def facts_from(
     ports = infiniband.ports_from_tree(sys)
     slack = 0.5 if answer.coarse else 0.0
     offset, trip = system.clock_offset(answer.began + slack, answer.ended - slack, sent_at, received_at, connect_ms)
+    asked = received_at - sent_at - (answer.ended - answer.began)
+    shell = system.login_shell_s(values.get("age"), asked + 2 * slack)
     gpus = read_gpus(answer)
     hostname = values.get("hostname") or host.name
     return HostFacts(
@@ -54,6 +57,7 @@ def facts_from(
         clock_offset_ms=round(offset, 3),
         rtt_ms=round(trip, 3),
         connect_ms=connect_ms,
+        shell_s=shell,
         python3=python_version(answer.part("python")),
         nics=read_nics(answer, sys, ports),
         ib=ports,
@@ -65,7 +69,7 @@ def facts_from(
         name_is_loopback=system.name_is_loopback(hostname, answer.text("name"), answer.text("hosts")),
         rdma_devices={"yes": True, "no": False}.get(values.get("rdma", "")),
         memlock_kib=system.memlock_kib(values.get("memlock")),
-        warnings=warnings(answer, values, gpus),
+        warnings=(*warnings(answer, values, gpus), *filter(None, [slow_shell_words(shell)])),
     )
 
 

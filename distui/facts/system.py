@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from distui.facts.host import Disk
 from distui.facts.values import integer
 from distui.regex import regex
+from distui.whole import whole
 
 _CONTAINER = regex(r"(?:docker|libpod|cri-containerd|crio|containers?|pod|/)[-/:]?([0-9a-f]{64})(?:\.scope)?(?=/|$)")
 _SLOW_LOGIN = 2.0  # seconds between the stamps that no network or busy machine explains
@@ -36,6 +37,16 @@ def clock_offset(
         most = least + trip
     offset = (least + most) / 2 if most < least else min(max(0.0, least), most)
     return offset * 1000, trip * 1000
+
+
+def login_shell_s(age: str | None, asked: float) -> float | None:
+    """Seconds that the login shell took to begin with the probe: since when its process is there (`probe.sh`), which a
+    busy network or machine of ours does not change. At most what was `asked` for beyond the probe itself: a shell may
+    have waited for it. None when the host does not tell.
+    """
+    up, _, start = (age or "").partition(" ")
+    now, began = whole(up.replace(".", "", 1)), whole(start)
+    return min(max(0, now - began) / 100, max(0.0, asked)) if now is not None and began is not None else None
 
 
 def kib_line_as_mib(line: str | None) -> int | None:

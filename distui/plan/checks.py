@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from distui.amounts import counted
 from distui.errors import PlanProblem
 from distui.facts.host import HostFacts
+from distui.facts.limits import slow_shell_words
 from distui.plan.command import torchrun
 from distui.plan.content import mounts
 from distui.plan.model import HostNetwork
@@ -225,6 +226,7 @@ def warn_job(job: Job, places: Sequence[HostPlacement], backend: Backend) -> lis
             f"network {job.network}: MASTER_ADDR and the interface for gloo and NCCL are the host's, which containers "
             "there do not have, so ranks can't meet; drop network"
         )
+    warnings += [f"{p.name}: {words}" for p in places if (words := slow_shell_words(p.facts.shell_s))]
     warnings += _networks_apart(job, places)
     warnings += _gpus_out_of_reach(job, places)
     if backend == "mpi" and job.launcher == "env":

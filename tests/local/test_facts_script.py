@@ -106,6 +106,15 @@ def test_this_machine_is_read_alike_by_every_shell(run: Run, shell: tuple[str, .
     assert facts.boot_id == Path("/proc/sys/kernel/random/boot_id").read_text().strip()
 
 
+@pytest.mark.parametrize("shell", SHELLS, ids=" ".join)
+def test_a_login_shell_that_is_slow_to_start_is_named(run: Run, shell: tuple[str, ...]) -> None:
+    """As one with `sleep` in its .bashrc, which becomes the shell that reads the script."""
+    slow = ("sh", "-c", f"sleep 2.1; exec {' '.join(shell)}")
+    facts = run(shell=slow)
+    assert facts.shell_s is not None and facts.shell_s >= 2
+    assert [words for words in facts.warnings if words.startswith("its login shell takes ")]
+
+
 def test_this_machines_clock_is_our_clock(run: Run) -> None:
     """However busy it is: no offset without proof."""
     facts = run()

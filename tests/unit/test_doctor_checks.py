@@ -68,6 +68,13 @@ def test_a_healthy_host_has_nothing_to_say() -> None:
     assert not list(problems(rows))
 
 
+def test_a_login_shell_that_takes_long_to_start_is_named() -> None:
+    """A run there took a minute longer, and nothing said why."""
+    login = finding(check_hosts({"n1": healthy(shell_s=5.02)}), "login")
+    assert (login.verdict, login.saw.partition(" (")[0]) == ("warn", "its login shell takes 5 s to start")
+    assert finding(check_hosts({"n1": healthy(shell_s=0.4)}), "login").saw == "50 ms to log in"
+
+
 def test_a_host_that_does_not_answer_fails_once() -> None:
     """Its login fails with the reason and the hint; what can't be asked is skipped, not failed."""
     rows = check_hosts({"n1": HostDown("n1", Trouble("auth", "publickey refused", "ssh -v n1"))})

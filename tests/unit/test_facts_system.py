@@ -26,6 +26,22 @@ def test_a_slow_login_shell_does_not_move_the_clock(ahead: float) -> None:
 
 
 @pytest.mark.parametrize(
+    ("age", "asked", "output"),
+    [
+        ("8000.25 799525", 9.0, 5.0),
+        ("8000.25 799525", 0.2, 0.2),  # the shell waited for something to do
+        ("8000.25 800026", 9.0, 0.0),
+        ("8000.25 ", 9.0, None),
+        ("", 9.0, None),
+        (None, 9.0, None),
+    ],
+)
+def test_how_long_the_login_shell_took(age: str | None, asked: float, output: float | None) -> None:
+    """By the host's own times, and not longer than was waited for the answer."""
+    assert system.login_shell_s(age, asked) == output
+
+
+@pytest.mark.parametrize(
     "line",
     [
         f"12:pids:/docker/{ID}",

@@ -689,6 +689,13 @@ def test_a_docker_without_the_hosts_network_is_warned_of(network: str, warned: l
     assert [w[:50] for w in made.warnings if "rootless" in w] == warned
 
 
+def test_a_slow_login_shell_is_said_before_the_start() -> None:
+    """Once for all hosts that have one."""
+    slow = {name: dataclasses.replace(found, shell_s=5.0) for name, found in FACTS.items()}
+    (said,) = set(good(facts=slow).warnings) - set(good().warnings)
+    assert said.partition(" (")[0] == "h[1-2]: its login shell takes 5 s to start"
+
+
 @pytest.mark.parametrize(
     ("ranks", "network", "warned"), [(2, "bridge", True), (2, "host", False), (1, "bridge", False)]
 )
