@@ -15,6 +15,7 @@ from distui.cluster.attach.places import Asked, RunLocation
 from distui.plan.labels import TaskLabels
 from distui.runs.hosts.discover import FoundRun, FoundTask
 from distui.runs.lines.events import RunEnded
+from distui.runs.report.history import found_row
 from distui.runs.store.end_record import EndRecord
 
 
@@ -64,6 +65,22 @@ def test_a_rank_that_failed_by_itself_failed_whatever_else_is_asked() -> None:
     labels = TaskLabels("r1", 0, (0, 1), "h1", "j", world_size=2, success_file="/x", max_duration=60.0)
     found = FoundRun("r1", (FoundTask("h1", "c0", labels, {}, False, "exited", 3),))
     assert _as_found(Console(io.StringIO(), io.StringIO(), False, False, 0), found, {0: 3, 1: 143}) == 1
+
+
+@pytest.mark.parametrize(("lasted", "other", "code"), [(60.0, 124, 124), (60.0, 0, 124), (60.0, 143, 6), (9.0, 0, 1)])
+def test_ranks_that_max_duration_ended_end_the_wait_as_the_run(lasted: float, other: int, code: int) -> None:
+    """124, as whoever follows it would say; 143 may be another's, and a program may say 124 long before."""
+    tasks = tuple(
+        FoundTask(
+            "h1", f"c{rank}", TaskLabels("r1", rank, (rank,), "h1", "j", world_size=2, max_duration=60.0), {}, False,
+            "exited", status, started=100.0, finished=100.0 + (lasted if status == 124 else 10.0),
+        )
+        for rank, status in enumerate((124, other))
+    )  # fmt: skip
+    found = FoundRun("r1", tasks)
+    out = Console(io.StringIO(), io.StringIO(), False, False, 0)
+    assert _as_found(out, found, {0: 124, 1: other}) == code
+    assert found_row(found, None).exit == (124 if code == 124 else 1)
 
 
 def test_ranks_on_hosts_that_were_not_asked_may_run() -> None:

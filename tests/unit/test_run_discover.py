@@ -307,6 +307,22 @@ def test_two_launches_of_one_second_are_two() -> None:
     assert one.attempt_key == dataclasses.replace(one, task=1, ranks=(1,), host="h2").attempt_key
 
 
+def test_clocks_that_are_years_off_make_no_run_older_or_longer() -> None:
+    """It began by the clock that fits its labels best, and took as long as its tasks did on their own hosts."""
+    labels = TaskLabels("r1", 0, (0,), "h1", "j", world_size=3, started="2026-01-01T00:00:00Z")
+    began = 1767225600.0
+    tasks = tuple(
+        FoundTask(
+            host, f"c{rank}", dataclasses.replace(labels, task=rank, ranks=(rank,), host=host), {}, False, "exited", 0,
+            started=began + off + 2, finished=began + off + 5 + rank,
+        )
+        for rank, (host, off) in enumerate((("h1", 10800.0), ("h2", 0.0), ("h3", -94608000.0)))
+    )  # fmt: skip
+    found = FoundRun("r1", tasks)
+    assert (found.started, found.ended_at) == (began + 2, began + 7)
+    assert found_row(found, None).took == 5.0
+
+
 def test_ranks_of_which_nothing_is_there() -> None:
     """Pruned, or on a host that did not answer: a run is no success by the ranks that are left of it."""
     labels = TaskLabels("r1", 0, (0,), "h1", "j", world_size=4)

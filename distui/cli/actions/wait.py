@@ -21,6 +21,7 @@ from distui.cluster.attach.leftover import REST_SECONDS, Rest
 from distui.cluster.attach.live_run import adopt, reader_of
 from distui.errors import ContactLost, ExitCode
 from distui.identity import owner
+from distui.plan.command.limit import LEFT
 from distui.plan.labels import named_ranks
 from distui.plan.model import RunPlan
 from distui.runs.control.onlooker import Onlooker, looking
@@ -170,7 +171,7 @@ def _as_found(out: Console, found: FoundRun, codes: Mapping[int, int | None], *,
         )
         return ExitCode.CONTACT_LOST
     if any(codes.values()):
-        return ExitCode.RANK_FAILED
+        return ExitCode.TIMEOUT if found.over_limit else ExitCode.RANK_FAILED
     if not unknown:
         return ExitCode.OK
     out.warn(
@@ -186,11 +187,11 @@ def _asks_more(found: FoundRun, codes: Mapping[int, int | None]) -> tuple[str, .
     bad = [code for code in codes.values() if code]
     asked: dict[str, object]
     if bad:
-        stopped = all(code in STOPPED for code in bad) and not any(task.failed for task in found.tasks)
+        stopped = all(code in STOPPED | LEFT for code in bad) and not any(task.failed for task in found.tasks)
         asked = {
             "done_when": labels.done_when,
             "min_nodes": labels.min_nodes,
-            "max_duration": stopped and labels.max_duration,
+            "max_duration": stopped and not found.over_limit and labels.max_duration,
         }
     else:
         asked = {"success.file": labels.success_file, "success.min_seconds": labels.success_seconds}

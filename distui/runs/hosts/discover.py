@@ -60,9 +60,13 @@ class FoundTask:
     @property
     def failed(self) -> bool:
         """Whether it failed by itself: out of memory, or a status that neither a stop nor `max_duration` leaves."""
+        return self.oom or not (self.exit in (0, None, 137, 143) or self.over_limit)
+
+    @property
+    def over_limit(self) -> bool:
+        """Whether the job's `max_duration` ended it."""
         lasted = self.finished - self.started if self.finished is not None and self.started is not None else None
-        stopped = self.exit in (137, 143) or reached(self.exit, lasted, self.labels.max_duration or None)
-        return self.oom or not (self.exit in (0, None) or stopped)
+        return not self.oom and reached(self.exit, lasted, self.labels.max_duration or None)
 
     @property
     def words(self) -> str:
@@ -135,19 +139,30 @@ class FoundRun:
 
     @property
     def started(self) -> float | None:
-        """When its first task started."""
-        return min((t.started for t in self.tasks if t.started is not None), default=None)
+        """When its first task started: by the host whose clock is nearest to that of who planned it, as labels say."""
+        starts = sorted(t.started for t in self.tasks if t.started is not None)
+        planned = rfc3339(self.tasks[0].labels.started)
+        return min(starts, key=lambda at: abs(at - planned) if planned is not None else 0.0, default=None)
 
     @property
     def ended_at(self) -> float | None:
-        """When its last task ended, None while one runs, or where a task or its time is not known."""
-        ends = [task.finished for task in self.tasks if task.finished is not None]
-        return max(ends) if len(ends) == len(self.tasks) and not self.unfound else None
+        """When its last task ended, by how long each lasted on its own host's clock; None while one runs, or where a
+        task or its time is not known.
+        """
+        lasted = [t.finished - t.started for t in self.tasks if t.finished is not None and t.started is not None]
+        if self.started is None or len(lasted) < len(self.tasks) or self.unfound:
+            return None
+        return self.started + max(lasted)
 
     @property
     def bad(self) -> bool:
         """Whether a task has ended with another exit status than 0."""
         return any(task.exit for task in self.tasks)
+
+    @property
+    def over_limit(self) -> bool:
+        """Whether all tasks were found, some ended badly, and all of these by `max_duration`."""
+        return self.bad and not self.unfound and all(task.over_limit for task in self.tasks if task.exit)
 
     @property
     def state(self) -> FoundState:

@@ -8,6 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 
+from distui.errors import ExitCode
 from distui.frozen import frozen
 from distui.plan.labels import named_ranks
 from distui.runs.hosts.claims.launches import Launch, ended
@@ -231,7 +232,9 @@ def _hosts(found: FoundRun, recorded: RunRow | None) -> tuple[str, ...]:
 
 
 def _exit(found: FoundRun) -> int | None:
-    """1 for a run with a task that ended badly; None where none is known to have."""
+    """124 where only `max_duration` ended tasks badly, else 1 where one ended so; None where none is known to have."""
+    if found.over_limit:
+        return ExitCode.TIMEOUT
     return 1 if found.bad else None if found.unfound else 0
 
 
