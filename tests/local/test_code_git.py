@@ -29,6 +29,7 @@ from distui.runs.code.git import repository as git_module
 from distui.runs.code.git.lock import fetching_alone
 from distui.runs.code.git.repository import Repository
 from distui.runs.code.ignore import Ignored
+from distui.runs.code.limits import Limits
 from distui.runs.code.scan import scan
 from distui.runs.code.source import CodeReader
 from distui.spec.job.job import Code, Job
@@ -225,6 +226,16 @@ def test_no_program_is_run_by_a_url(tmp_path: Path) -> None:
     with pytest.raises(CheckFailed, match="transport 'ext' not allowed"):
         Repository(f"ext::touch {tmp_path}/made", tmp_path / "cache", ENV).checkout("main", None)
     assert not (tmp_path / "made").exists()
+
+
+def test_a_commit_too_large_is_left_out_of_by_the_rules_of_a_folder(repo: Path, tmp_path: Path) -> None:
+    """Its ignore files are read as those of a folder are, though its files are not written yet."""
+    (repo / "data").write_bytes(bytes(5000))
+    (repo / ".distuiignore").write_text("\ufeffdata\n")
+    commit(repo)
+    made = repository(repo, tmp_path / "cache").checkout(None, None, (), Limits(total=1024))
+    assert not (made.folder / "data").exists()
+    assert (made.folder / "train.py").exists()
 
 
 def test_submodules_and_large_file_pointers_are_reported(repo: Path, tmp_path: Path) -> None:

@@ -116,10 +116,15 @@ def ignore_lines(folder: Path, name: str) -> list[str] | None:
     file, and for one that is larger than ignore files are.
     """
     try:
-        text = read_below(folder, _meant(folder, name), MAX_BYTES).decode("utf-8", "surrogateescape")
-        return [line.removesuffix("\r") for line in text.removeprefix("\ufeff").split("\n")]
+        return lines_in(read_below(folder, _meant(folder, name), MAX_BYTES))
     except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
         return None
+
+
+def lines_in(data: bytes) -> list[str]:
+    """The lines of an ignore file."""
+    text = data.decode("utf-8", "surrogateescape").removeprefix("\ufeff")
+    return [line.removesuffix("\r") for line in text.split("\n")]
 
 
 def _meant(folder: Path, name: str) -> str:

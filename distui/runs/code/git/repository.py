@@ -32,7 +32,7 @@ from distui.runs.code.git.kept import HeldTree, hold, tidy
 from distui.runs.code.git.local import local
 from distui.runs.code.git.lock import fetching_alone, go_on
 from distui.runs.code.git.tree import LINK, SUBMODULE, Listed, checked, listed, wanted, write
-from distui.runs.code.ignore import MAX_BYTES, Ignored, pattern_errors
+from distui.runs.code.ignore import MAX_BYTES, Ignored, lines_in, pattern_errors
 from distui.runs.code.limits import LIMITS, Limits, Sized, refuse_too_much
 from distui.spec.job.code_keys import local_repository
 
@@ -231,7 +231,7 @@ class Repository:
                     f"{what} has an ignore file that is a link, too large, or one of too many: {readable(file.path)}",
                     hint="an ignore file is a small file of its own",
                 )
-            return self._local("cat-file", "blob", file.blob).decode("utf-8", "surrogateescape").splitlines()
+            return lines_in(self._local("cat-file", "blob", file.blob))
 
         with pattern_errors("code"):
             return list(wanted(files, Ignored(ignore, git_files=False), lines_of))
