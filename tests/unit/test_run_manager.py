@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
+import shutil
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -19,6 +21,7 @@ from distui.plan.serialize import to_json
 from distui.runs.control.beside import StoredReader
 from distui.runs.control.controller import RunController
 from distui.runs.lines.events import RunEnded, RunOpened
+from distui.runs.report.history import RunRow
 from distui.runs.store.journal import Journal
 from distui.runs.store.masking import NOTHING
 from distui.runs.store.runs import StoredRun
@@ -110,3 +113,22 @@ async def test_a_lost_run_that_another_has_read_to_its_end_is_played_again_from_
         again = RunBackend.replay(backend, "r1")
     assert isinstance(again, RecordedRun)
     assert again.state.summary == "succeeded"
+
+
+def test_a_run_whose_files_are_moved_while_they_are_counted_is_listed(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By another distui of this machine, which removes it or begins its next attempt."""
+    stored, look = recorded(cluster), os.scandir
+
+    def gone_by_then(path: Any) -> Any:
+        if Path(path) == stored.log_dir:
+            shutil.rmtree(stored.log_dir)
+        return look(path)
+
+    stored.log_dir.mkdir(exist_ok=True)
+    monkeypatch.setattr(os, "scandir", gone_by_then)
+    backend = cast("Any", SimpleNamespace(settings=SimpleNamespace(store=cluster.store)))
+    row = RunBackend._with_size(backend, RunRow("r1", "job", "failed", (), 1, recorded=True))
+    assert row.size > 0
+    assert not stored.log_dir.exists()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -223,10 +224,11 @@ class RunBackend(ABC):
 
 
 def _files(folder: Path) -> tuple[int, int]:
-    """How many files a run's folder has, and their bytes."""
+    """How many files a run's folder has, and their bytes; others may move or remove them meanwhile."""
     sizes = []
-    for path in folder.rglob("*"):
-        with contextlib.suppress(OSError):
-            if path.is_file():
-                sizes.append(path.stat().st_size)
+    for place, _, names in os.walk(folder):
+        for path in (Path(place, name) for name in names):
+            with contextlib.suppress(OSError):
+                if path.is_file():
+                    sizes.append(path.stat().st_size)
     return len(sizes), sum(sizes)

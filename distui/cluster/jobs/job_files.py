@@ -87,7 +87,7 @@ def job_paths(cwd: Path, settings: ClusterSettings) -> Iterator[Path]:
         if _is_job(path):
             yield path.relative_to(cwd)
     for folder in (Path("jobs"), settings.paths.jobs):
-        for path in filter(Path.is_file, sorted((cwd / folder).glob("*.y*ml"))):
+        for path in filter(is_file, sorted((cwd / folder).glob("*.y*ml"))):
             yield path.relative_to(cwd) if path.is_relative_to(cwd) else path
 
 
