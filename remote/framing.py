@@ -1,6 +1,6 @@
 """How a command travels to a host whose login shell is unknown.
 
-The text sshd hands to the login shell never changes: it starts `sh`, which reads one line of its own stdin and
+The text sshd hands to the login shell never changes: it starts `/bin/sh`, which reads one line of its own stdin and
 evaluates it. sh, bash, fish, csh, tcsh and zsh read these words alike. The line prints a nonce and its process id
 on stdout and stderr, so that what .bashrc prints is kept apart from the answer, and then becomes the command (with
 that process id), whose stdin is the rest of the channel. So neither argv nor input is ever an argument of a shell
@@ -15,8 +15,10 @@ from collections.abc import Sequence
 
 from distui.whole import whole
 
-REMOTE_COMMAND = "exec sh -c 'IFS= read -r s && eval \"$s\"'"
-"""Fixed text for the login shell. `read` takes bytes one at a time from a pipe, so it leaves the rest unread."""
+REMOTE_COMMAND = "exec /bin/sh -c 'IFS= read -r s && eval \"$s\"'"
+"""Fixed text for the login shell, whose PATH may be anything. `read` takes bytes one at a time from a pipe, so that it
+leaves the rest unread.
+"""
 
 _MORE_PATH = (
     "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin:/opt/bin:/snap/bin:/run/current-system/sw/bin"

@@ -270,7 +270,7 @@ class SshSession:
             self._host,
             f"{self._host} lets us log in but runs no commands: {message}{status}",
             hint="the login shell must start sh (no nologin, rbash, ForceCommand or menu, no .bashrc that exits, reads "
-            f"or starts another shell): `ssh {self._host} exec sh -c pwd` must print a folder",
+            f"or starts another shell): `ssh {self._host} exec /bin/sh -c pwd` must print a folder",
             code="rubbish",
         )
 

@@ -539,7 +539,10 @@ async def test_only_the_newest_unused_trees_stay(place: Place, code: Path) -> No
 
 async def test_a_host_without_python3_is_told_so(farm: Any, code: Path) -> None:
     """In one sentence, with what to do instead."""
-    demo = await farm.demo(env={"PATH": str(farm.home / "nothing")})
+    (farm.home / "bin").mkdir()
+    (farm.home / "bin/python3").write_text("#!/bin/sh\necho sh: python3: not found >&2\nexit 127\n")
+    (farm.home / "bin/python3").chmod(0o755)
+    demo = await farm.demo(env={"PATH": f"{farm.home}/bin:{os.environ['PATH']}"})
     link = HostLink(demo.connector(), "demo1")
     there = Place(farm.home / "demos" / "demo1", link)
     try:

@@ -21,8 +21,9 @@ NASTY = (
 )  # fmt: skip
 
 
-def through(shell: str, stdin: bytes) -> subprocess.CompletedProcess[bytes]:
-    return subprocess.run([shell, "-c", REMOTE_COMMAND], input=stdin, capture_output=True, timeout=60, check=False)
+def through(shell: str, stdin: bytes, **env: str) -> subprocess.CompletedProcess[bytes]:
+    argv, environ = [shell, "-c", REMOTE_COMMAND], {**os.environ, **env}
+    return subprocess.run(argv, input=stdin, capture_output=True, env=environ, timeout=60, check=False)
 
 
 def answer(done: subprocess.CompletedProcess[bytes], mark: str) -> bytes:
@@ -41,6 +42,15 @@ def test_every_login_shell_passes_argv_and_stdin_on_unharmed(shell: str) -> None
     done = through(shell, command_line(mark, argv) + b"input \0\xff\n")
     words = b"".join(word.encode("utf-8", "surrogateescape") + b"\0" for word in NASTY)
     assert answer(done, mark) == words + b"input \0\xff\n"
+
+
+@pytest.mark.parametrize("shell", [found for name in LOGIN_SHELLS if (found := shutil.which(name))])
+@pytest.mark.parametrize("path", ["/nowhere", ""])
+def test_a_login_whose_path_leads_nowhere_runs_commands(shell: str, path: str) -> None:
+    """Its start-up files may set it to anything: `sh` was not found."""
+    mark = new_mark()
+    done = through(shell, command_line(mark, ("sh", "-c", "printf said | cat")), PATH=path)
+    assert answer(done, mark) == b"said"
 
 
 @given(st.lists(st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"])), max_size=4))
@@ -125,8 +135,6 @@ def test_every_posix_shell_will_do_as_the_sh_of_a_host(shell: str, tmp_path: Pat
     (tmp_path / "sh").symlink_to(shell)
     mark = new_mark()
     line = command_line(mark, ("printf", "%s\\0", *NASTY)) + b"rest"
-    env = {"PATH": f"{tmp_path}:/usr/bin:/bin"}
-    done = subprocess.run(
-        ["/bin/sh", "-c", REMOTE_COMMAND], input=line, capture_output=True, env=env, timeout=60, check=False
-    )
+    command = REMOTE_COMMAND.replace("/bin/sh", str(tmp_path / "sh"))
+    done = subprocess.run(["/bin/sh", "-c", command], input=line, capture_output=True, timeout=60, check=False)
     assert answer(done, mark) == b"".join(word.encode("utf-8", "surrogateescape") + b"\0" for word in NASTY)
