@@ -122,7 +122,7 @@ def test_a_run_whose_files_are_moved_while_they_are_counted_is_listed(
     stored, look = recorded(cluster), os.scandir
 
     def gone_by_then(path: Any) -> Any:
-        if Path(path) == stored.log_dir:
+        if str(path) == str(stored.log_dir):
             shutil.rmtree(stored.log_dir)
         return look(path)
 
