@@ -323,10 +323,10 @@ def test_a_large_plan_is_short_unless_all_is_asked_for() -> None:
 
 def test_nothing_in_a_job_can_drive_the_terminal() -> None:
     """Escapes, direction marks and carriage returns are shown, not sent."""
-    nasty = "\x1b]52;c;x\x07\x1b[2J\r\u202etxt"
+    nasty = "\x1b]52;c;x\x07\x1b[2J\r\u202etxt\u061c\u3164"
     made = make(dataclasses.replace(JOB, name=nasty, command=("p", nasty), env={"V": nasty}, workdir=nasty))
     text = render_text(made, full=True)
-    assert not {"\x1b", "\r", "\x07", "\u202e"} & set(text)
+    assert not {"\x1b", "\r", "\x07", "\u202e", "\u061c", "\u3164"} & set(text)
 
 
 @given(st.lists(st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=12), min_size=1, max_size=4))

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
+from distui.plan.visible import UNSEEN
 from distui.regex import regex
 
 Stream = Literal["stdout", "stderr"]
@@ -129,13 +130,8 @@ ESCAPE = r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b\r\n]*(?:\x07|\x1b\\)?|[PX^_][
 One that is never ended goes no further than its line, or what `\\r` leaves of it.
 """
 _ESCAPES = regex(ESCAPE)
-_CONTROL = regex(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f"  # C0, C1
-    "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"  # what turns the direction of text
-    "\u00ad\u034f\u17b4\u17b5\u180b-\u180f\u200b-\u200d\u2060-\u2065\ufeff\ufff9-\ufffb\U000e0000-\U000e0fff"  # no room
-    "\u115f\u1160\u2800\u3164\uffa0"  # what takes room and shows nothing
-    "\u2028\u2029\ud800-\udfff]"  # what ends a line elsewhere, and halves of characters
-)
+_CONTROL = regex(f"[\x00-\x08\x0b-\x1f\x7f-\x9f{UNSEEN}\ud800-\udfff]")
+"""C0, C1, what is not seen, and halves of characters."""
 
 
 def text_of(line: bytes) -> str:
