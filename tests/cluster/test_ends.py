@@ -41,7 +41,7 @@ def test_a_traceback_before_exit_0_is_reported_everywhere(lab: Any, home: Path, 
     """SUCCEEDED with a warning: in the block at the end, the result, `show` and the report."""
     path = job(home, CRASH, progress={"regex": r"step (?P<step>\d+)"})
     done = distui("run", path, "--headless", "-y", "--name", "crash-1")
-    words = "rank 0 and rank 1 ended with exit 0, but its last words are a traceback: ValueError: 7"
+    words = "rank 0 and rank 1 ended with exit 0, but the last words are a traceback: ValueError: 7"
     assert done.returncode == 0, done.stderr
     assert "SUCCEEDED" in done.stderr and f"warn   {words}" in done.stderr
     assert "2 ranks matched `progress`" in done.stderr

@@ -97,7 +97,7 @@ async def test_a_good_exit_after_bad_words_is_told_of_a_run_that_failed(cluster:
     ended = await cluster.run(cluster.plan())
 
     assert (ended.outcome, ended.exit) == ("failed", 1)
-    assert ended.warnings == ("rank 0 ended with exit 0, but its last words are a traceback: ValueError: 7",)
+    assert ended.warnings == ("rank 0 ended with exit 0, but the last words are a traceback: ValueError: 7",)
 
 
 async def ended_well(cluster: Cluster, *logs: bytes, **asked: object) -> RunEnded:
@@ -115,7 +115,7 @@ async def test_a_good_exit_after_bad_words_is_a_success_with_a_warning(cluster: 
 
     assert (ended.outcome, ended.exit, ended.failure) == ("succeeded", 0, None)
     assert ended.warnings == (
-        "rank 0 ended with exit 0, but its last words are a traceback: ValueError: 7",
+        "rank 0 ended with exit 0, but the last words are a traceback: ValueError: 7",
         r"none of the 4 lines of 2 ranks matched `progress` 'step (?P<step>\\d+)'",
     )
     result = cluster.store.need("r1").result()

@@ -20,9 +20,9 @@ TRACEBACK = ("Traceback (most recent call last):", '  File "t.py", line 3, in <m
 @pytest.mark.parametrize(
     ("lines", "words"),
     [
-        (["step 1", *TRACEBACK, "ValueError: 7"], "its last words are a traceback: ValueError: 7"),
-        ([f"[rank0]: {line}" for line in (*TRACEBACK, "ValueError: 7")], "its last words are a traceback"),
-        ([*TRACEBACK, "ValueError: 7", "", "  "], "its last words are a traceback"),
+        (["step 1", *TRACEBACK, "ValueError: 7"], "the last words are a traceback: ValueError: 7"),
+        ([f"[rank0]: {line}" for line in (*TRACEBACK, "ValueError: 7")], "the last words are a traceback"),
+        ([*TRACEBACK, "ValueError: 7", "", "  "], "the last words are a traceback"),
         (["\x1b[31mTrace\x1b[0mback (most recent call last):", "  x", "  y", "  z", "ValueError: 7"], "a traceback"),
         (["  Traceback (most recent call last):", '    File "t.py", line 1', "  mine.OwnError"], "traceback"),
         (["Unable to locate sufficient 2 gpus to run this example. Exiting."], "fewer GPUs than it uses"),

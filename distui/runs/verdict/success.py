@@ -99,7 +99,7 @@ def suspicious(lines: Sequence[str]) -> str | None:
     if not texts:
         return None
     if _ends_in_traceback(texts):
-        return f"its last words are a traceback: {texts[-1].strip()}"
+        return f"the last words are a traceback: {texts[-1].strip()}"
     last = texts[-LAST_WORDS:]
     for line in reversed(last):
         if WENT_ON.search(line):

@@ -34,7 +34,7 @@ OF_THE_CODE = "check `command:`; a program of the code that was sent is written 
 """Of a program that is not there."""
 OTHERS = "look at what the other ranks said last"
 """What to do about an end that only follows from another's, where nobody knows whose."""
-CRASH_HINT = "run it once with PYTHONFAULTHANDLER=1 in `env:`, which prints where"
+CRASH_HINT = "run it once with PYTHONFAULTHANDLER=1 in `env:`, which prints all stacks"
 CRASH = Cause("the program crashed in compiled code", CRASH_HINT)
 
 TIMED_OUT = Cause(
