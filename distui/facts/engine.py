@@ -29,6 +29,10 @@ _CLASSES: tuple[tuple[str, str, str, str], ...] = (
      r"|cannot connect to podman|connection refused.*docker\.sock",
      "the container engine's daemon does not run",
      "`sudo systemctl start docker` on the host; `journalctl -u docker` tells why it ended"),
+    ("api_version", r"client version \S+ is too (old|new)|client is newer than server",
+     "docker's client and its daemon there have no version of the API in common",
+     "take DOCKER_API_VERSION out of the login's start-up files where it is set, else upgrade the older of the two "
+     "(`docker version` shows both)"),
     ("files_denied", r"open \S*/\.local/state/distui/\S*: permission denied",
      "the engine's client may not read distui's files in ~/.local/state",
      "docker as a snap can't read hidden folders of the home (install docker's own package), nor can root in a home "
@@ -109,7 +113,7 @@ def classify(stderr: str, rc: int | None, engine: str = "docker") -> Trouble:
     """Why an engine's command failed: its stderr (and stdout) and exit code, as a class with words and a hint, in which
     the commands are those of this engine.
 
-    Codes: daemon_down, daemon_elsewhere, docker_permission, sudo_password, sudo_denied, engine_missing,
+    Codes: daemon_down, daemon_elsewhere, docker_permission, sudo_password, sudo_denied, api_version, engine_missing,
     engine_timeout, engine_endless, files_denied, name_conflict, disk_full, no_gpu_runtime, gpu_missing, gpu_driver,
     device_missing, ulimit_refused, port_in_use, workdir_failed, mount_failed, image_missing, image_pull_failed,
     image_auth, image_wrong_arch, init_missing, command_not_found, command_not_executable, bad_name, bad_arguments,

@@ -59,6 +59,18 @@ from distui.facts.values import Reply
             "image_missing",
         ),
         ("failed to discover GPU vendor from CDI: no known GPU vendor found", 125, "no_gpu_runtime"),
+        (
+            "Error response from daemon: client version 1.24 is too old. Minimum supported API version is 1.44, please "
+            "upgrade your client to a newer version",
+            1,
+            "api_version",
+        ),
+        (
+            '{"Client":{"Version":"20.10.24"},"Server":null}\nError response from daemon: client version 1.99 is too '
+            "new. Maximum supported API version is 1.41",
+            1,
+            "api_version",
+        ),
         ("sudo: a password is required", 1, "sudo_password"),
         ("sudo: interactive authentication is required", 1, "sudo_password"),
         ("sudo: I'm sorry u. I'm afraid I can't do that", 1, "sudo_denied"),
