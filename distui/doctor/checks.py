@@ -127,7 +127,7 @@ def _across(check: Check, results: Mapping[str, ProbeResult], value: Callable[[H
 
 
 def _driver(facts: HostFacts) -> str:
-    return next((g.driver for g in facts.gpu.gpus if g.driver), "")
+    return next((g.driver for g in facts.gpu.gpus if g.driver and g.vendor == "nvidia"), "")
 
 
 def _cards(facts: HostFacts) -> str:

@@ -166,6 +166,8 @@ def test_who_differs_from_most_is_named() -> None:
     rows = check_hosts({"n1": healthy(), "n2": healthy("n2"), "n3": odd})
     assert finding(rows, "drivers").verdict == "ok"
     assert finding(rows, "drivers", "n3").saw == "560.35 here, 550.90 elsewhere"
+    amd = healthy("n3", gpu=Gpus((gpu(0, vendor="amd", driver="6.12.12"),)))
+    assert finding(check_hosts({"n1": healthy(), "n2": healthy("n2"), "n3": amd}), "drivers", "n3").verdict == "ok"
 
 
 def test_foreign_processes_are_told_apart_from_ours() -> None:
