@@ -29,6 +29,12 @@ class _Ending:
         signal.raise_signal(signal.SIGINT)
 
 
+def is_terminated() -> bool:
+    """Whether such a signal came and the call ends by it: what is cleaned up now ends by it, too."""
+    handlers = (signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP))
+    return any(handler.came for handler in handlers if isinstance(handler, _Ending))
+
+
 @contextlib.contextmanager
 def signals_end(*numbers: signal.Signals) -> Iterator[None]:
     """These signals end the call as Ctrl-C does, but for its exit code, unless the run's own handler takes them.

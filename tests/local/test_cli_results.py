@@ -265,4 +265,4 @@ def test_a_signal_as_a_run_is_recorded(cli: Any, demo_home: Path, name: str) -> 
     code = 130 if name == "SIGINT" else 143
     assert (done.returncode, the_result("json", done.stdout)["exit"]) == (code, code), done.stderr
     (row,) = json.loads(cli("ps", "-a", "--json").out)["runs"]
-    assert (row["run"], row["state"], row["exit"]) == ("r1", "stopped", 130)
+    assert (row["run"], row["state"], row["exit"]) == ("r1", "stopped", code)

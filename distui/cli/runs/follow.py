@@ -12,6 +12,7 @@ from types import TracebackType
 
 from distui.cli.console import Console
 from distui.cli.printing.printer import Sink
+from distui.cli.signals import is_terminated
 from distui.cluster.attach.beside import Beside
 from distui.errors import ExitCode
 from distui.runs.control.controller import RunController
@@ -39,6 +40,8 @@ class Signals:
         self._installed: list[signal.Signals] = []
 
     def __enter__(self) -> Signals:
+        if self._stop_on_exit and is_terminated():  # before these were there: its start is undone
+            self._controller.request_stop("user", exit=ExitCode.TERMINATED)
         loop = asyncio.get_running_loop()
         handlers: dict[signal.Signals, Callable[[], None]] = {
             signal.SIGINT: lambda: self._asked(ExitCode.INTERRUPTED),
