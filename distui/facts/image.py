@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from distui.facts.values import loads
 from distui.frozen import frozen
 from distui.regex import regex
+from distui.whole import count
 
 _PROCESSORS = {"x86_64": ("amd64", "386"), "aarch64": ("arm64", "arm"), "ppc64le": ("ppc64le",), "s390x": ("s390x",)}
 """`uname -m` -> the architectures of images that such a processor runs."""
@@ -89,11 +90,10 @@ def _image(value: dict[str, object]) -> ImageFacts:
     labels = config.get("Labels") if isinstance(config, dict) else None
     rootfs = value.get("RootFS")
     layers = rootfs.get("Layers") if isinstance(rootfs, dict) else None
-    size = value.get("Size")
     return ImageFacts(
         id=_full(str(value["Id"])),
         layers=tuple(map(str, layers or ())),
-        size=size if isinstance(size, int) else 0,
+        size=count(value.get("Size")) or 0,
         build=str(labels.get(BUILD_LABEL) or "") if isinstance(labels, dict) else "",
         pythonpath=_variable(config, "PYTHONPATH"),
         task_labels=_task_labels(labels),

@@ -161,6 +161,7 @@ def test_inspect_of_docker_and_podman() -> None:
     facts = ImageFacts("sha256:ab", LAYERS, 5, "f00", "linux/amd64")
     assert read_image(json.dumps(value)) == facts
     assert read_image(json.dumps([value | {"Id": "ab"}])) == facts
+    assert read_image(json.dumps(value | {"Size": 10**400})).size == 0, "no size that could be counted with"
     assert facts.identity == "build:f00"
     assert read_image('{"Id": "sha256:cd", "Config": {"Labels": null}}').identity == "sha256:cd"
     for wrong in ("", "[{", "Welcome!", "{}", '{"Config": []}', '"text"', "[3]"):
