@@ -15,8 +15,10 @@ import pytest
 
 from distui.agent.code import Make, clean
 from distui.agent.code_store import Store
+from distui.errors import HostCommandError
 from distui.plan.content.code import store as store_of
 from distui.plan.model import CodePlan
+from distui.runs.code import call
 from distui.runs.code.call import Gone
 from distui.runs.code.ignore import Ignored
 from distui.runs.code.scan import scan
@@ -135,6 +137,23 @@ async def test_trees_that_go_each_time_are_named_as_the_reason(tmp_path: Path, m
         await one.send()
     await one.close()
     assert (here.opened, names(store)) == (6, {".lock"})
+
+
+async def test_a_host_that_takes_nothing_more_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As one whose home is on a file server that hangs; what is half made there goes."""
+    one = sender(Here(), tmp_path, source_of(tmp_path / "new", a="1\n"), "r1")
+    await one.ask()
+
+    async def hang(channel: Channel, data: bytes) -> None:
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(Channel, "write", hang)
+    monkeypatch.setattr(call, "ANSWER_SECONDS", 0.0)
+    with pytest.raises(HostCommandError, match=r"h1: the code was not taken within 0 s"):
+        async with asyncio.timeout(60):
+            await one.send()
+    await one.close()
+    assert names(Path(store_of(str(tmp_path)))) <= {".lock"}
 
 
 def test_the_store_stays_while_a_tree_is_on_its_way(tmp_path: Path) -> None:

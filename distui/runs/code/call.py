@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager, suppress
 from functools import cache
 from typing import Any, Literal
 
@@ -81,20 +81,19 @@ class Call:
     async def tell(self, words: bytes) -> Answer:
         """Its answer to these."""
         with suppress(SessionLost):  # what it says, or that it says nothing, is reported below
-            await self._channel.write(words)
+            await self.write(words)
         return await self.answer()
 
     async def write(self, data: bytes) -> None:
-        await self._channel.write(data)
+        """Some of the contents. Raises HostCommandError when the host takes nothing more for long."""
+        async with self._in_time():
+            await self._channel.write(data)
 
     async def answer(self) -> Answer:
         """The next answer. Raises HostCommandError or Gone for an error in it, CheckFailed when a file changed."""
         host = self._link.host
-        try:
-            async with asyncio.timeout(ANSWER_SECONDS):
-                line = await self._answer_line()
-        except TimeoutError as exc:
-            raise HostCommandError(host, f"{host}: the code was not taken within {ANSWER_SECONDS:g} s") from exc
+        async with self._in_time():
+            line = await self._answer_line()
         try:
             answer = read(Answer, loads(line))
         except ValueError as exc:
@@ -102,6 +101,15 @@ class Call:
         if answer.state == "error":
             raise _refused(host, answer)
         return answer
+
+    @asynccontextmanager
+    async def _in_time(self) -> AsyncIterator[None]:
+        host = self._link.host
+        try:
+            async with asyncio.timeout(ANSWER_SECONDS):
+                yield
+        except TimeoutError as exc:
+            raise HostCommandError(host, f"{host}: the code was not taken within {ANSWER_SECONDS:g} s") from exc
 
     def lost(self, error: SessionLost) -> None:
         self._link.lost(self._session, error)
