@@ -32,7 +32,7 @@ from distui.whole import whole
 DEFAULT_IDENTITIES = ("id_rsa", "id_ecdsa", "id_ecdsa_sk", "id_ed25519", "id_ed25519_sk")
 """The files ssh tries when no IdentityFile is set, in its order."""
 
-_TIME = regex(r"(\d+)([smhdw]?)", re.IGNORECASE)
+_TIME = regex(r"([0-9]{1,18})([smhdw]|\Z)", re.IGNORECASE)
 _UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 _ON = frozenset({"yes", "true"})
 
@@ -151,10 +151,11 @@ def resolve(target: Host, sources: Sources, *, user: str | None = None, port: in
 def jump_words(jump: str) -> tuple[str | None, str, int | None]:
     """User, host and port of one ProxyJump entry; raises ConfigError."""
     text = jump.removeprefix("ssh://").rstrip("/")
-    found = re.fullmatch(r"(?:(.+)@)?(?:\[([^\]]+)\]|([^:\[\]]+))(?::(\d+))?", text)
-    if found is None:
-        raise ConfigError(f"ProxyJump {jump!r} is not [user@]host[:port]")
-    return found[1], found[2] or found[3], int(found[4]) if found[4] else None
+    found = re.fullmatch(r"(?:(.+)@)?(?:\[([^\]]+)\]|([^:\[\]]+))(?::([0-9]+))?", text)
+    port = whole(found[4]) if found is not None and found[4] else 22
+    if found is None or port is None or not 0 < port < 65536:
+        raise ConfigError(f"ProxyJump {jump[:200]!r} is not [user@]host[:port]")
+    return found[1], found[2] or found[3], port if found[4] else None
 
 
 def _read(alias: str, sources: Sources, user: str | None) -> Options:
@@ -245,7 +246,7 @@ class _Resolver:
             return None
         port = whole(text)
         if port is None or not 0 < port < 65536:
-            raise ConfigError(f"ssh config of {self._target.name}: {option} {text!r} is not a port number")
+            raise ConfigError(f"ssh config of {self._target.name}: {option} {text[:80]!r} is not a port number")
         return port
 
     def _connect_timeout(self) -> float:
@@ -254,7 +255,7 @@ class _Resolver:
             return self._target.connect_timeout
         parts = _TIME.findall(text)
         if not parts or "".join(number + unit for number, unit in parts) != text:
-            raise ConfigError(f"ssh config of {self._target.name}: ConnectTimeout {text!r} is not a time")
+            raise ConfigError(f"ssh config of {self._target.name}: ConnectTimeout {text[:80]!r} is not a time")
         return float(sum(int(number) * _UNITS[unit.lower()] for number, unit in parts)) or self._target.connect_timeout
 
     def _family(self) -> int:

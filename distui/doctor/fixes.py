@@ -90,7 +90,8 @@ def _engine(facts: HostFacts, host: Host) -> Fix:
 
 def _strangers(facts: HostFacts, host: Host) -> Fix:
     pids = sorted({process.pid for gpu in facts.gpu.gpus for process in gpu.processes})
-    return Fix(("ps", "-o", "user,pid,etime,args", "-p", ",".join(map(str, pids))), effect="looks")
+    which = ("-p", ",".join(map(str, pids))) if pids else ("-e",)  # they may have ended since
+    return Fix(("ps", "-o", "user,pid,etime,args", *which), effect="looks")
 
 
 def _ports(facts: HostFacts, host: Host) -> Fix:

@@ -42,6 +42,8 @@ def test_what_only_looks_may_be_run() -> None:
     assert "/sys/class/infiniband/mlx5_3/ports/1/state" in links.words
     assert not any("mlx5_0" in word for word in links.words)
     assert strangers.words[-1] == "4711"
+    ended = fix_of(Finding("idle", "n1", "warn"), BASE, HOST)
+    assert ended is not None and ended.words[-1] == "-e"
     assert all(fix.safe and fix.effect == "looks" for fix in (port, links, strangers))
 
 

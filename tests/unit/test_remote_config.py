@@ -203,6 +203,7 @@ def test_identity_agent(setting: str, agent: str | None, tmp_path: Path) -> None
         ("Match moon full\n", r"config:1: Match moon is not known"),
         ("Port many\n", "'many' is not a port"),
         ("ConnectTimeout soon\n", "'soon' is not a time"),
+        (f"ConnectTimeout {'9' * 5000}\n", "'99*' is not a time"),
         ("Include loop.conf\n", "too deep"),
         ("IdentityFile ${NOPE}/id\n", "NOPE is not set"),
     ],
@@ -229,10 +230,11 @@ def test_jump_hosts_are_written_as_in_ssh(jump: str, words: tuple[str | None, st
     assert jump_words(jump) == words
 
 
-def test_a_bad_jump_host_is_refused() -> None:
-    """Not everything is a host."""
+@pytest.mark.parametrize("port", ["port", "0", "70000", "9" * 5000])
+def test_a_bad_jump_host_is_refused(port: str) -> None:
+    """Not everything is a host, or a port."""
     with pytest.raises(ConfigError, match="is not"):
-        jump_words("gw:port")
+        jump_words(f"gw:{port}")
 
 
 def test_a_command_of_match_exec_that_does_not_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

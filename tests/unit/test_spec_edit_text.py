@@ -73,6 +73,23 @@ def test_a_last_line_without_its_end() -> None:
     assert set_value("# mine\nenv:\n  A: 1", "image", "x") == "# mine\nenv:\n  A: 1\nimage: x\n"
 
 
+@pytest.mark.parametrize(
+    ("key", "before", "after"),
+    [
+        ("image", "env:\n  A: 1\n\n  # B: 2\n  #C: 3\n# end\n", "env:\n  A: 1\n\n  # B: 2\n  #C: 3\nimage: x\n# end\n"),
+        ("image", "env:\n  A: 1\n  # B: 2", "env:\n  A: 1\n  # B: 2\nimage: x\n"),
+        (
+            "env.B",
+            "env:\n  A:\n    - 1\n    # - 2\n  # B\na: 1\n",
+            "env:\n  A:\n    - 1\n    # - 2\n  B: x\n  # B\na: 1\n",
+        ),
+    ],
+)
+def test_a_new_key_comes_behind_the_comments_of_the_block_above_it(key: str, before: str, after: str) -> None:
+    """It came between the block and them, which were then its own."""
+    assert set_value(before, key, "x") == after
+
+
 @pytest.mark.parametrize("key", ["image", "env.C"])
 @pytest.mark.parametrize("text", ["name: a\ncommand: |\n  x", "command: >\n  x", "env:\n  A: 1\n  B: |+\n    x"])
 def test_a_block_of_text_whose_last_line_has_no_end_stays_as_it_was(text: str, key: str) -> None:

@@ -297,6 +297,9 @@ def _insert(text: _Text, node: yaml.MappingNode, keys: list[str], value: str) ->
         return body[:close].rstrip() + (", " if node.value else "") + entry + body[close:]
     indent = " " * int(node.value[0][0].start_mark.column) if node.value else ""
     end = text.line_end(max(text.at(node.start_mark), text.end(node) - 1))
+    of_blocks = re.compile(rf"(?:[ \t]*\n)*{indent} +#[^\n]*(?:\n|\Z)")  # comments that are set in further
+    while (comment := of_blocks.match(body, end)) is not None:
+        end = comment.end()
     if not body[:end].endswith("\n") and _ends_in_text(node):  # behind a block of text it would change that
         last = text.line_start(text.at(node.value[-1][0].start_mark))
         return f"{body[:last]}{indent}{entry}\n{body[last:]}"
