@@ -298,6 +298,19 @@ async def test_removing_a_folder_may_take_as_long_as_all_that_is_removed(here: H
     assert limits == {"sh": [REMOVE_SECONDS] * 2, "docker": [REMOVE_SECONDS]}
 
 
+async def test_sweeping_a_folder_may_take_as_long(here: Here) -> None:
+    """What a killed launch has left may be as much; it was given up after half of that."""
+    limits = list[float | None]()
+
+    async def run(argv: Sequence[str], *, timeout: float | None = 60.0, **_: Any) -> Completed:
+        limits.extend([timeout] if "distui-sweep" in argv else [])
+        return Completed(tuple(argv), 0, b"", b"")
+
+    with patch.object(here, "run", run):
+        await sweep(here, (Host("h1"),), "r", ANN.token)
+    assert limits == [REMOVE_SECONDS]
+
+
 @pytest.mark.parametrize("begins", ["before", "after the first command", "while a command is sent again"])
 async def test_a_process_in_the_place_of_ours_that_is_another_launch_s_lives_on(here: Here, begins: str) -> None:
     """The next attempt's processes have the places of this one's: whoever ends or removes those ends no other."""

@@ -19,6 +19,7 @@ from distui.runs.hosts.claims.folder import LAUNCH_FILE, LAUNCHED_FILE, TOKEN_IN
 from distui.runs.hosts.discover import home_of
 from distui.runs.hosts.link import HostLink
 from distui.runs.lines.text import safe
+from distui.runs.task.host_access import REMOVE_SECONDS
 from distui.session import Connector, session_on
 from distui.spec.hosts.inventory import Host
 
@@ -117,7 +118,7 @@ async def _sweep(
         async with session_on(connector, host) as session:
             marked = await marks.read(session.run, host, own=True)
             alive = sorted({task.labels.host for task in marked if token_of(task.labels) == token})
-            done = await session.run((*argv, *(f"-{name}" for name in alive)))
+            done = await session.run((*argv, *(f"-{name}" for name in alive)), timeout=REMOVE_SECONDS)
             if not done.ok:
                 return safe(f"{host}: {done.error_text.strip()[:300] or f'exit {done.status}'}")
             words = [*done.text.splitlines(), *(f"alive {name}" for name in alive)]
