@@ -203,6 +203,7 @@ def test_what_can_not_be_an_image(image: str) -> None:
         ("ranks: {a: [0, 1], b: [1, 2]}", "1:24 ranks.b: rank 1 is given twice: a has it, too"),
         ("ranks: {a: [0], b: [2]}", "1:8 ranks: rank 1 is missing: ranks go from 0 to 2 without a gap"),
         ("ranks: {per_host: 1, per_gpu: 1}", "1:22 ranks.per_gpu: can't stand beside per_host; choose one"),
+        ("ranks: {per_host: }", "1:8 ranks: expected {per_host: N}, {per_gpu: N}, or a list of ranks for"),
         ("ranks: {per_hst: 1}", "1:9 ranks.per_hst: unknown key, did you mean 'per_host'?"),
         ("ranks: {a: 2}", "1:12 ranks.a: expected a list of ranks such as [0, 1], got 2"),
         ("ranks: {'a[1-2]': [0, 1]}", "1:9 ranks.a[1-2]: 'a[1-2]': name each host by itself here"),

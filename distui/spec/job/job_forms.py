@@ -11,7 +11,7 @@ from distui.spec.hosts import names
 from distui.spec.job.job import HostChoice, RankLayout, Rendezvous
 from distui.spec.job.placeholders import slips
 from distui.spec.yaml import leaves
-from distui.spec.yaml.nodes import Items, Node, Scalar, Table
+from distui.spec.yaml.nodes import Items, Node, Scalar, Table, is_null
 from distui.spec.yaml.problems import Problems, Wrong, did_you_mean, nearest, shown, unknown
 from distui.spec.yaml.shapes import (
     MISSING,
@@ -125,6 +125,9 @@ class Ranks:
         return layout
 
     def _read_counts(self, node: Table, at: str, problems: Problems) -> Any:
+        if all(is_null(count) for _, count in node.pairs.values()):
+            problems.add(node, at, f"expected {self.expected}; no number is written here")
+            return MISSING
         layout = self._counts.read(node, at, problems)
         if len(node.pairs.keys() & set(_COUNTS)) == 2:
             problems.add(node.pairs["per_gpu"][0], join(at, "per_gpu"), "can't stand beside per_host; choose one")
