@@ -11,6 +11,7 @@ import pytest
 from distui.cluster.start.planning import PlannedRun, Sources
 from distui.cluster.start.request import RunRequest
 from distui.cluster.start.starting import record
+from distui.errors import CheckFailed
 from distui.plan.model import RunPlan
 from distui.runs.launch.job_record import record_job, record_text, recorded_job
 from distui.runs.store.runs import RunStore, StoredRun
@@ -119,17 +120,32 @@ def test_a_value_in_a_comment_is_seen(tmp_path: Path, stored: StoredRun) -> None
     assert (stored.path / "job.yaml").exists()
 
 
+def planned(run: str, *, text: str = "", token: str | None = None) -> PlannedRun:
+    """A run as it is recorded."""
+    made = RunPlan(
+        run, "j", "me", "1", 1, "env", "gloo", "env://", None, None, "node02", 1, 1, None, "missing",
+        "stop", 1.0, 1.0, None, (), (),
+    )  # fmt: skip
+    job = Job("j", command=("true",))
+    request = RunRequest(job, Inventory((Host("node02"),)), PICKS[1:], text=text, token=token)
+    return PlannedRun(request, made, {}, Sources(), None)
+
+
+def test_a_start_that_cannot_be_recorded_removes_no_run_that_is(tmp_path: Path, stored: StoredRun) -> None:
+    """Nobody looks what is in a folder that others may write to; the run of that name in it stays."""
+    log = stored.log_dir / "rank-00000.log"
+    log.write_text("weeks of training\n")
+    stored.path.parent.chmod(0o777)
+    with pytest.raises(CheckFailed, match="can be written to by others"):
+        record(RunStore(tmp_path), planned("r1"))
+    assert log.exists()
+
+
 def test_a_run_that_is_recorded_keeps_the_text_it_was_asked_for_with(tmp_path: Path) -> None:
     """Not where it has the token of the repository that its code comes from."""
-    job = Job("j", command=("true",))
     cases = (("name: j\n", None, "name: j\n"), ("# t0ken\n", "t0ken", ""), ("", None, ""))
     for number, (text, token, kept) in enumerate(cases):
-        made = RunPlan(
-            f"r{number}", "j", "me", "1", 1, "env", "gloo", "env://", None, None, "node02", 1, 1, None, "missing",
-            "stop", 1.0, 1.0, None, (), (),
-        )  # fmt: skip
-        request = RunRequest(job, Inventory((Host("node02"),)), PICKS[1:], text=text, token=token)
-        found = recorded_job(record(RunStore(tmp_path), PlannedRun(request, made, {}, Sources(), None)))
+        found = recorded_job(record(RunStore(tmp_path), planned(f"r{number}", text=text, token=token)))
         assert found is not None and found.text == kept
 
 

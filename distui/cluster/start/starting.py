@@ -41,9 +41,7 @@ def record(store: RunStore, planned: PlannedRun) -> StoredRun:
             forget(stored)
             raise
     except OSError as exc:
-        path = store.root / plan.run_id
-        forget(StoredRun(path))
-        raise cannot_write(path, exc, "; nothing was started") from exc
+        raise cannot_write(store.root / plan.run_id, exc, "; nothing was started") from exc
     return stored
 
 

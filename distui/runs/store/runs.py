@@ -305,7 +305,9 @@ class RunStore:
         self.root = root / "runs"
 
     def create(self, run_id: str) -> StoredRun:
-        """A fresh folder for a run. Raises UsageError when one of that name is there already."""
+        """A fresh folder for a run. Raises UsageError when one of that name is there already, and OSError; then nothing
+        is made.
+        """
         path = self.root / run_id
         try:
             make_private(self.root)
@@ -315,7 +317,11 @@ class RunStore:
                 f"a run named {run_id} is already recorded here, in {path}",
                 hint=f"give another --name, or `distui rm --purge {run_id}`",
             ) from exc
-        return self._with_folders(path)
+        try:
+            return self._with_folders(path)
+        except BaseException:
+            shutil.rmtree(path, ignore_errors=True)
+            raise
 
     def try_recording(self) -> None:
         """Raise CheckFailed where no run can be recorded here. What is written to see that is removed."""
