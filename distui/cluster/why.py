@@ -59,7 +59,7 @@ class Why:
     """What has hidden the values of secrets in it; its warnings tell which are not hidden."""
 
 
-NOT_ASKED = "its ranks were not asked while it lived"
+NOT_ASKED = "no answer of its ranks is kept"
 
 
 def why_before(settings: ClusterSettings, place: RunLocation) -> Why | None:

@@ -182,10 +182,7 @@ def test_how_asking_goes_in_words(palette: Any, live: FakeLive) -> None:
     live.fan.put((*launching(live.plan, 1.0), RunEnded(104.0, "stopped", 130)))
     assert said().startswith("llm-7f3 has ended; last answer at ")
     answers.all, answers.read_yet = (), True
-    assert (
-        said()
-        == "llm-7f3 has ended, and its ranks were not asked while it lived; `distui show llm-7f3` tells how it ended"
-    )
+    assert said() == "llm-7f3 has ended, and no answer of its ranks is kept; `distui show llm-7f3` tells how it ended"
 
 
 def test_why_ranks_can_not_be_asked_is_whole_on_a_narrow_window(palette: Any, live: FakeLive) -> None:
@@ -339,7 +336,7 @@ async def test_a_run_that_was_never_asked(open_app: Any, live: FakeLive) -> None
     async with open_app((80, 24)) as (app, pilot):
         await opened(pilot, live)
         await pilot.press("w")
-        await until(pilot, lambda: "its ranks were not asked while it lived" in screen_text(app))
+        await until(pilot, lambda: "no answer of its ranks is kept" in screen_text(app))
         await pilot.press("y", "enter", "tab", "j", "right_square_bracket")
         assert any("have not answered yet" in str(note.message) for note in app._notifications)
         assert isinstance(app.screen, WhyScreen)

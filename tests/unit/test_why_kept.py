@@ -501,7 +501,7 @@ def test_a_run_that_ended_unasked_says_so(cli: Any, stored: StoredRun) -> None:
     ended(stored)
     done = cli("why", "r")
     assert (done.code, done.out) == (7, "")
-    assert "r has ended, and its ranks were not asked while it lived" in done.err
+    assert "r has ended, and no answer of its ranks is kept" in done.err
     assert "distui show r" in done.err
 
 
@@ -521,7 +521,7 @@ def test_the_network_of_a_run_that_has_ended(cli: Any, stored: StoredRun) -> Non
     done = cli("why", "r")
     assert (done.code, done.out.splitlines()) == (
         0,
-        ["r has ended, and its ranks were not asked while it lived", "", *last],
+        ["r has ended, and no answer of its ranks is kept", "", *last],
     )
     value = json.loads(cli("why", "r", "-o", "json").out)
     assert (value["kind"], value["ranks"], value["network"]["words"]) == ("unseen", [], USED.words)
