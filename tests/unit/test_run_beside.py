@@ -678,7 +678,8 @@ async def test_who_is_behind_reads_a_run_whose_name_is_used_again_to_its_end(
     with stored.followed():
         await anext(batches)
     add(stored.rank_log(0), "three\n")
-    add(stored.path / "events.ndjson", result("succeeded"))
+    ended = result("succeeded").replace('"log_dir": ""', f'"log_dir": "{stored.log_dir}"')
+    add(stored.path / "events.ndjson", ended)
     if kept:
         stored.path.rename(stored.path.with_name("r1~1"))
     else:
@@ -689,5 +690,6 @@ async def test_who_is_behind_reads_a_run_whose_name_is_used_again_to_its_end(
     assert isinstance(end := events[-1], RunEnded)
     if kept:
         assert (said(events), end.outcome) == (["three"], "succeeded")
+        assert end.log_dir == f"{stored.path}~1/logs"
     else:
         assert (end.outcome, end.warnings) == ("unknown", ("r1 was removed here: another run has its name",))

@@ -7,6 +7,8 @@ when one owner leaves and another goes on: that one cuts the logs to its checkpo
 from __future__ import annotations
 
 import contextlib
+import os
+import weakref
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -42,7 +44,8 @@ class StoredReader:
         self.stored = stored
         self._events = NewLines(stored.path / "events.ndjson")
         self._begin = size_of(self._events.path)
-        self._folder = inode_of(stored.path)
+        self._folder = self._hold()
+        self._renamed = False
         self._figures = NewFigures(stored)
         self._cut = cut_of(stored.path)
         self._old = begins_of(stored)
@@ -55,19 +58,29 @@ class StoredReader:
         gone, and its name is another's.
         """
         here = inode_of(self.stored.path)
-        self._folder = self._folder or here
+        self._folder = self._folder or self._hold()
         if here in (0, self._folder):
             return True
         older = (path for path in self.stored.path.parent.iterdir() if path.name.startswith(f"{self.stored.run_id}~"))
         moved = next((StoredRun(path) for path in older if inode_of(path) == self._folder), None)
         if moved is not None:
             self.move(moved)
+            self._renamed = True
         return moved is not None
+
+    def _hold(self) -> int:
+        """The number of the folder, which no other one gets while this reader lives; 0 where there is none yet."""
+        try:
+            folder = os.open(self.stored.path, os.O_RDONLY | os.O_DIRECTORY)
+        except OSError:
+            return 0
+        weakref.finalize(self, os.close, folder)
+        return os.fstat(folder).st_ino
 
     def move(self, stored: StoredRun) -> None:
         """Read on in `stored`, where the folder or a copy of it is, from where it is by now."""
         self.stored = stored
-        self._folder = inode_of(stored.path)
+        self._folder = self._hold()
         self._events.move(stored.path)
         self._figures.move(stored)
         for log in self._logs.values():
@@ -128,6 +141,8 @@ class StoredReader:
                 self._old, self._logs = {}, {}
             case RunEnded():
                 yield from self._last_lines(now, self.stored.log_dir)
+                if self._renamed and event.log_dir:  # where the new one's are by now
+                    event = replace(event, log_dir=str(self.stored.log_dir))
             case _:
                 pass
         yield event
