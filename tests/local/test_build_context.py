@@ -36,6 +36,7 @@ from distui.spec.job.job import Build, Job
         (["# comment", "", "  spaced  "], ["spaced"], ["# comment"]),
         (["[ab].txt"], ["a.txt", "b.txt"], ["c.txt"]),
         (["[^ab].txt"], ["c.txt"], ["a.txt"]),
+        (["[a\\]\\-z].txt"], ["].txt", "-.txt", "z.txt"], ["b.txt", "\\.txt"]),
         (["\\*.txt"], ["*.txt"], ["a.txt"]),
         (["a/../b"], ["b"], ["a"]),
         (["**"], ["a", "a/b"], []),
@@ -57,7 +58,7 @@ def test_dockerignore(patterns: list[str], left_out: list[str], kept: list[str])
     assert [p for p in kept if ignored.has(p)] == []
 
 
-@pytest.mark.parametrize("wrong", ["a[b", "!"])
+@pytest.mark.parametrize("wrong", ["a[b", "!", "[z-a]", "[\\]", "[^]"])
 def test_what_is_no_pattern(wrong: str) -> None:
     """It is refused; nothing is sent that was meant to stay."""
     with pytest.raises(ValueError, match=r"\[|!"):

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable
 from functools import cached_property
 
+from distui.regex import regex
 from distui.runs.code.wildcards import Wildcard
 
 
@@ -51,7 +52,10 @@ def _rule(line: str) -> tuple[bool, Wildcard] | None:
     pattern = posixpath.normpath(text).lstrip("/")
     if pattern in ("", "."):
         return None
-    return out, Wildcard(text, re.compile(rf"\A{_regex(pattern)}\Z", re.DOTALL))
+    try:
+        return out, Wildcard(text, re.compile(rf"\A{_regex(pattern)}\Z", re.DOTALL))
+    except re.error as exc:
+        raise ValueError(f"{text!r}: {exc.msg}") from None
 
 
 def _regex(pattern: str) -> str:
@@ -81,14 +85,18 @@ def _is_suffix(pattern: str, at: int) -> bool:
     return at == 2 and not any(char in pattern[at:] for char in "*?[]\\")
 
 
+_CLASS = regex(r"(?:\^|(?!\^))(?:\\.|[^\\])(?:\\.|[^\]\\])*(?=\])", re.DOTALL)
+"""What is in brackets: a backslash means the character behind it, and a `]` that comes first is no end."""
+
+
 def _class_end(pattern: str, at: int) -> int:
-    end = pattern.find("]", at + 1 + pattern.startswith("^", at))
-    if end < 0:
+    found = _CLASS.match(pattern, at)
+    if found is None:
         raise ValueError(f"{pattern!r} has a '[' without ']'")
-    return end
+    return found.end()
 
 
 def _class(inside: str) -> str:
     negated = inside.startswith("^")
-    body = re.sub(r"([\[\]&~|])", r"\\\1", inside[negated:])
+    body = re.sub(r"\\(.)|[\[\]&~|]", lambda found: re.escape(found[1] or found[0]), inside[negated:])
     return f"[{'^' if negated else ''}{body}]"
