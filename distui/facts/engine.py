@@ -21,6 +21,8 @@ _CLASSES: tuple[tuple[str, str, str, str], ...] = (
     ("sudo_denied", r"is not in the sudoers file|sudo: .*not allowed|sorry, user \S+ (is not allowed|may not run)"
      r"|sudo: i'm sorry \S+ i'm afraid i can't do that",  # sudo-rs
      "this login may not use sudo", _SUDO),
+    ("sudo_tty", r"sudo: sorry, you must have a tty to run sudo",
+     "sudo works in a terminal only there", "`Defaults:USER !requiretty` in the host's sudoers file"),
     ("docker_permission", r"permission denied while trying to connect|dial unix \S+: connect: permission denied",
      "this login may not use the container engine",
      "`sudo usermod -aG docker USER` and log in again, or set `docker: sudo -n docker` for the host"),
@@ -33,6 +35,9 @@ _CLASSES: tuple[tuple[str, str, str, str], ...] = (
      "docker's client and its daemon there have no version of the API in common",
      "take DOCKER_API_VERSION out of the login's start-up files where it is set, else upgrade the older of the two "
      "(`docker version` shows both)"),
+    ("credential_helper", r"error getting credentials",
+     "the engine's client there can't ask the program that keeps its logins to registries",
+     "take credsStore and credHelpers out of ~/.docker/config.json on the host, or install that program"),
     ("files_denied", r"open \S*/\.local/state/distui/\S*: permission denied",
      "the engine's client may not read distui's files in ~/.local/state",
      "docker as a snap can't read hidden folders of the home (install docker's own package), nor can root in a home "
@@ -113,11 +118,11 @@ def classify(stderr: str, rc: int | None, engine: str = "docker") -> Trouble:
     """Why an engine's command failed: its stderr (and stdout) and exit code, as a class with words and a hint, in which
     the commands are those of this engine.
 
-    Codes: daemon_down, daemon_elsewhere, docker_permission, sudo_password, sudo_denied, api_version, engine_missing,
-    engine_timeout, engine_endless, files_denied, name_conflict, disk_full, no_gpu_runtime, gpu_missing, gpu_driver,
-    device_missing, ulimit_refused, port_in_use, workdir_failed, mount_failed, image_missing, image_pull_failed,
-    image_auth, image_wrong_arch, init_missing, command_not_found, command_not_executable, bad_name, bad_arguments,
-    no_such_container, unknown.
+    Codes: daemon_down, daemon_elsewhere, docker_permission, sudo_password, sudo_denied, sudo_tty, api_version,
+    credential_helper, engine_missing, engine_timeout, engine_endless, files_denied, name_conflict, disk_full,
+    no_gpu_runtime, gpu_missing, gpu_driver, device_missing, ulimit_refused, port_in_use, workdir_failed,
+    mount_failed, image_missing, image_pull_failed, image_auth, image_wrong_arch, init_missing, command_not_found,
+    command_not_executable, bad_name, bad_arguments, no_such_container, unknown.
     """
     trouble = _class_of(stderr, rc)
     return replace(trouble, hint=_for_podman(trouble)) if engine == "podman" else trouble

@@ -40,6 +40,7 @@ _ENGINE_WORDS = {
     "docker_permission": "{} denied",
     "sudo_password": "{} denied",
     "sudo_denied": "{} denied",
+    "sudo_tty": "{} denied",
     "podman_as_docker": "{} is podman",
 }
 """By the codes of troubles of engines (`facts/engine.py`)."""

@@ -71,6 +71,13 @@ from distui.facts.values import Reply
             1,
             "api_version",
         ),
+        (
+            'docker: error getting credentials - err: exec: "docker-credential-desktop": executable file not found in '
+            "$PATH, out: ``.",
+            125,
+            "credential_helper",
+        ),
+        ("sudo: sorry, you must have a tty to run sudo", 1, "sudo_tty"),
         ("sudo: a password is required", 1, "sudo_password"),
         ("sudo: interactive authentication is required", 1, "sudo_password"),
         ("sudo: I'm sorry u. I'm afraid I can't do that", 1, "sudo_denied"),
