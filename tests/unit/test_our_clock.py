@@ -202,7 +202,7 @@ async def test_a_look_during_which_our_clock_was_set_tells_nothing(
 async def test_what_an_attempt_may_take_does_not_depend_on_it(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch, by: float
 ) -> None:
-    """The next one is told how long the run has gone on."""
+    """The next one is told how long the run has gone on, and so is who reads how it ended."""
     monkeypatch.setattr(next_attempt, "FIRST_PAUSE", 0.2)
     facts = {name: facts_of(name, 11 + number) for number, name in enumerate(cluster.names)}
     job = {"retries": 1, "max_duration": 60.0}
@@ -221,6 +221,7 @@ async def test_what_an_attempt_may_take_does_not_depend_on_it(
     )
     assert (ended.outcome, ended.attempt) == ("succeeded", 2)
     assert len(reported) == 1 and 0 < reported[0] < 20
+    assert 0 < ended.took < 40
 
 
 @pytest.mark.parametrize(("deadline", "spent", "none"), [(100.0, 1.0, False), (1.0, 1.0, True), (100.0, 59.0, True)])

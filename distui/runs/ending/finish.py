@@ -195,7 +195,7 @@ def ended(
         failure=failure,
         log_dir="" if outcome == "launch_failed" or attempt.run.views else str(attempt.run.stored.log_dir),
         leftovers=leftovers,
-        took=max(0.0, (attempt.tracker.ended_at or attempt.clock()) - attempt.run.began),
+        took=_took(attempt),
         progress=attempt.state.progress,
         attempt=attempt.plan.attempt,
         attempts=attempt.plan.attempts,
@@ -203,6 +203,13 @@ def ended(
         network=attempt.state.network.words if attempt.state.network is not None else "",
         restarts=restarts_of(attempt.state.restarts),
     )
+
+
+def _took(attempt: Attempt) -> float:
+    """Seconds from its begin to the end of its last task, however our clock was set meanwhile."""
+    spent, ended_at = attempt.run.spent, attempt.tracker.ended_at
+    since = attempt.clock() - ended_at if ended_at is not None else 0.0
+    return spent - since if 0.0 < since < spent else spent
 
 
 def left(attempt: Attempt) -> RunEnded:
