@@ -76,7 +76,7 @@ def _container(host: Host, value: Mapping[str, Any]) -> HostContainer:
         image=str(config.get("Image") or value.get("ImageName") or value.get("Image") or ""),
         status=status,
         running=running,
-        exit=None if running or status == "created" else integer(state.get("ExitCode")),
+        exit=None if running or status in docker.UNSTARTED else integer(state.get("ExitCode")),
         oom=bool(state.get("OOMKilled")),
         since=since,
         task=task_from_labels({k: str(v) for k, v in as_object(config.get("Labels")).items()}),

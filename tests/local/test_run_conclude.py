@@ -828,9 +828,12 @@ async def test_who_removes_the_folder_learns_who_waits_for_the_end(tmp_path: Pat
     assert (await visit(here, "h1", str(folder), "beef-1", "zz", "look")).names == frozenset(), "the word is no name"
 
 
-async def test_who_begins_the_next_attempt_has_a_mark_of_its_own(tmp_path: Path) -> None:
-    """It outlives the reader's mark once the end is recorded; who goes on in its place, or leaves, takes it away."""
-    folder = tmp_path / "r"
+@pytest.mark.parametrize("run", ["r", "reader-csv", "begins-csv"])
+async def test_who_begins_the_next_attempt_has_a_mark_of_its_own(tmp_path: Path, run: str) -> None:
+    """It outlives the reader's mark once the end is recorded; who goes on in its place, or leaves, takes it away. A run
+    may be called as marks are.
+    """
+    folder = tmp_path / run
     await take(here, "h1", str(folder), Claim("ann@desk", 0.0, "beef-1"))
 
     async def counts(reader: str, act: Act) -> tuple[int, int, int]:

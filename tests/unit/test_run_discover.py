@@ -118,6 +118,28 @@ async def test_a_podman_container_whose_conmon_was_killed_with_it_has_ended(live
     assert task.running
 
 
+@pytest.mark.parametrize(
+    ("status", "seen", "state"),
+    [
+        ("configured", "created", "ended"),
+        ("initialized", "created", "ended"),
+        ("stopping", "stopping", "running"),
+        ("paused", "paused", "running"),
+    ],
+)
+async def test_a_container_that_podman_does_not_call_running_has_not_ended(status: str, seen: str, state: str) -> None:
+    """It was not started yet, or is being stopped: the exit status of 0 that it has then was taken for a success."""
+    _, (host,) = started("h1")
+    value = host.containers[0].inspected()
+    value["State"] |= {"Running": False, "Status": status, "ExitCode": 0}
+
+    async def run_argv(argv: Sequence[str]) -> Completed:
+        return Completed(tuple(argv), 0, (value["Id"] if "ps" in argv else json.dumps([value])).encode(), b"")
+
+    (task,) = await list_tasks(run_argv, "h1", "podman", ("podman",))
+    assert (task.status, task.exit, FoundRun("r1", (task,)).state) == (seen, None, state)
+
+
 async def test_a_host_that_does_not_answer_is_named() -> None:
     """Its reason and hint are kept; the other's tasks are there."""
     connector, _ = started("h1", "h2")

@@ -11,6 +11,9 @@ Argv = tuple[str, ...]
 LOG_SIZE = "1000g"
 """The size at which the log of a task would be rotated, that is never: docker refuses `-1`."""
 
+UNSTARTED = frozenset({"created", "configured", "initialized"})
+"""Statuses of a container that nobody has started: which of them podman says depends on its version."""
+
 
 def stop(engine_command: Argv, containers: Sequence[str], grace: float) -> Argv:
     """SIGTERM, then SIGKILL after `grace` seconds (rounded up to whole ones, as the engine takes them)."""

@@ -8,7 +8,7 @@ from dataclasses import field
 from typing import Any
 
 from distui.frozen import frozen
-from distui.plan.command.docker import LOG_SIZE
+from distui.plan.command.docker import LOG_SIZE, UNSTARTED
 from distui.runs.follow.followed import Exited
 from distui.runs.follow.signals import number
 from distui.runs.lines.docker_frames import stamp_ns
@@ -52,18 +52,18 @@ class ContainerState:
     @property
     def ended(self) -> bool:
         """Whether it will print nothing more. `created` with an error or a code was never startable (FAULTS M7)."""
-        if self.status in ("created", "configured", "initialized"):
+        if self.status in UNSTARTED:
             return bool(self.error or self.code)
         return not self.running and self.status not in ("restarting", "paused", "stopping")
 
     @property
     def begun(self) -> bool:
         """Whether it was started, or never will be."""
-        return self.ended or self.status not in ("created", "configured", "initialized")
+        return self.ended or self.status not in UNSTARTED
 
     def exited(self, task: int) -> Exited:
         """The event of its end."""
-        never = self.status in ("created", "configured", "initialized") or self.started_at is None
+        never = self.status in UNSTARTED or self.started_at is None
         return Exited(
             task,
             self.code,

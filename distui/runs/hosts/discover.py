@@ -356,15 +356,17 @@ def _container(host: str, value: Mapping[str, Any]) -> FoundTask | None:
     state = as_object(value.get("State"))
     if labels is None:
         return None
-    running = bool(state.get("Running"))
-    ended = state.get("Status") not in ("created", "running", "paused", "restarting")
+    status = str(state.get("Status", "unknown"))
+    running = bool(state.get("Running")) or status in ("paused", "stopping")  # of these podman says it does not run
+    status = "created" if status in docker.UNSTARTED else status
+    ended = not running and status not in ("created", "restarting")
     return FoundTask(
         host=host,
         id=str(value.get("Id", "")),
         labels=labels,
         raw_labels=raw,
         running=running,
-        status=str(state.get("Status", "unknown")),
+        status=status,
         exit=integer(state.get("ExitCode", 0)) if ended or state.get("ExitCode") else None,
         oom=bool(state.get("OOMKilled")),
         started=rfc3339(str(state.get("StartedAt", ""))),

@@ -67,16 +67,16 @@ case $act in
     rm -f -- "$own" "$d/reader-$me"
     sync "$d/verdict" "$d" 2>/dev/null || sync ;;
 esac
-others() { find "$d" -maxdepth 1 -mmin "-$minutes" ! -name "*-$me" ! -name "*-$gone" "$@" 2>/dev/null; }
+others() { find "$d/." -maxdepth 1 -mmin "-$minutes" ! -name "*-$me" ! -name "*-$gone" "$@" 2>/dev/null; }
 all=0 begins=0 silent=0 reading=0
 set -f --
 IFS='
 '
 for file in $(others '(' -name 'reader-*' -o -name 'begins-*' ')'); do
-  case $file in
-    */reader-*-wait) all=$((all + 1)) ;;
-    */reader-*) all=$((all + 1)); set -- "$@" "$file" ;;
-    */begins-*)
+  case ${file##*/} in
+    reader-*-wait) all=$((all + 1)) ;;
+    reader-*) all=$((all + 1)); set -- "$@" "$file" ;;
+    begins-*)
       begins=$((begins + 1))
       [ ! -e "$d/reader-${file##*/begins-}" ] || silent=$((silent + 1)) ;;
   esac
@@ -111,7 +111,7 @@ waiters_in() {{
 
 BEGUN_BY_ANOTHER = rf"""
 begun_by_another() {{
-  [ -n "$(find "$1" -maxdepth 1 -name 'begins-*' ! -name "begins-$2" -mmin "-{FRESH_MINUTES}" 2>/dev/null)" ]
+  [ -n "$(find "$1/." -maxdepth 1 -name 'begins-*' ! -name "begins-$2" -mmin "-{FRESH_MINUTES}" 2>/dev/null)" ]
 }}
 """
 """For scripts: `begun_by_another FOLDER READER` tells whether somebody else follows the run who begins its next
