@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from distui.errors import UsageError
-from distui.files import exists, make_private, read_bytes, reason, write_private, writing
+from distui.files import exists, make_private, read_bytes, real, reason, write_private, writing
 from distui.homes import home as home_of
 
 Kind = Literal["token", "folder"]
@@ -78,7 +78,7 @@ class Consents:
     def __init__(self, path: Path, tokens: Iterable[tuple[str, str]] = (), folders: Iterable[Path] = ()) -> None:
         self._path = path
         self._tokens = frozenset(tokens)
-        self._folders = tuple(folder.resolve() for folder in folders)
+        self._folders = tuple(map(real, folders))
 
     def has(self, ask: Ask) -> bool:
         """Whether it is allowed. Raises UsageError when the remembered answers can't be read."""
@@ -133,7 +133,7 @@ def refuse_secret(folder: Path, environ: Mapping[str, str], key: str) -> None:
     """
     home = home_of(environ).resolve()
     named = [*(home / name for name in SECRET_FOLDERS), *map(Path, _SYSTEM)]
-    secret = [*named, *(Path(os.path.realpath(one)) for one in named)]  # ~/.ssh may be a link into ~/dotfiles
+    secret = [*named, *map(real, named)]  # ~/.ssh may be a link into ~/dotfiles
     inside = next((one for one in secret if folder == one or one in folder.parents), None)
     holds = next((one for one in (home, *secret) if folder == one or folder in one.parents), None)
     if inside is not None or holds is not None:

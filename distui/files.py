@@ -42,6 +42,11 @@ class TooLarge(OSError):
     """A file is larger than what is ever written there."""
 
 
+def real(path: Path) -> Path:
+    """The same without links. Unlike `Path.resolve` it takes links that lead to each other, as those of others may."""
+    return Path(os.path.realpath(path))
+
+
 def exists(path: str | Path) -> bool:
     """Whether something is there; False of what can't be looked at, for which `Path.exists` and its like raise OSError:
     a name that is too long, as whole commands and sets of hosts are, or what is in a folder that may not be searched.

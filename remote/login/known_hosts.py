@@ -155,7 +155,7 @@ class KnownHosts:
 
     def add(self, path: Path, name: str, kind: str, blob: bytes) -> None:
         """Append a key (one write, so that several writers do not mix lines); nothing to /dev/null. Raises OSError."""
-        if path.resolve() == Path(os.devnull):
+        if os.path.realpath(path) == os.devnull:
             return
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         line = f"{name} {kind} {base64.b64encode(blob).decode()}\n"

@@ -422,6 +422,10 @@ def test_a_repository_that_can_t_be_read_is_none(repo: Path) -> None:
     head.unlink()
     os.mkfifo(head)
     assert state(repo) is None
+    shutil.rmtree(repo / ".git")
+    (repo / ".git").write_text("gitdir: loop\n")
+    (repo / "loop").symlink_to("loop")
+    assert state(repo) is None
 
 
 def test_a_repository_with_long_hashes(tmp_path: Path) -> None:

@@ -447,6 +447,14 @@ def test_a_file_of_answers_that_is_damaged_allows_nothing(tmp_path: Path, text: 
         Consents(path).has(Ask("token", "A", "b"))
 
 
+def test_a_folder_that_is_a_link_to_itself_is_allowed_as_any_other(tmp_path: Path) -> None:
+    """The user's config may name one that is not there, too."""
+    (tmp_path / "loop").symlink_to("loop")
+    allowed = Consents(tmp_path / "allowed.json", folders=[tmp_path / "loop"])
+    assert allowed.lists(tmp_path / "loop" / "code")
+    assert not allowed.lists(tmp_path / "code")
+
+
 def test_a_project_s_config_sets_looks_and_limits_only(cli: Any, place: Path) -> None:
     """A cloned repository's ./distui.yaml answers no question, names no inventory, and rebinds no key; it is said."""
     Path("other.yaml").write_text("version: 1\nhosts: {evil: {}}\n")

@@ -9,6 +9,7 @@ from distui.columns import table
 from distui.config import tokens
 from distui.consent import Ask, Kind
 from distui.errors import NotFound
+from distui.files import real
 from distui.homes import expanded
 from distui.plan.content.tree import readable
 
@@ -49,4 +50,4 @@ def _ask(kind: Kind, what: str, to: str) -> Ask:
     if kind == "token":
         (found,) = tokens(f"{what}@{to if '${' in to else to.lower()}") or (("", ""),)
         return Ask(kind, *found)
-    return Ask(kind, str(expanded(what).resolve()), str(expanded(to).resolve()))
+    return Ask(kind, str(real(expanded(what))), str(real(expanded(to))))

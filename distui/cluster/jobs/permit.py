@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Collection, Iterator
 from itertools import chain
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Literal
 from distui.cluster.settings import ClusterSettings
 from distui.consent import Ask, Consents, own_repository, refuse_secret
 from distui.errors import UsageError
+from distui.files import real
 from distui.homes import expanded
 from distui.runs.code.git.local import local
 from distui.runs.code.source import code_path
@@ -101,13 +101,13 @@ def _for_build(settings: ClusterSettings, job: Job, allowed: Consents, typed: Co
 def _folder(
     settings: ClusterSettings, job: Job, allowed: Consents, key: str, folder: Path, typed: Collection[str]
 ) -> Iterator[Ask]:
-    real = Path(os.path.realpath(folder))  # unlike resolve() it takes links that lead to each other
-    if allowed.lists(real):
+    meant = real(folder)
+    if allowed.lists(meant):
         return
-    refuse_secret(real, settings.environ, key)
+    refuse_secret(meant, settings.environ, key)
     if not job.path or typed:
         return
     beside = Path(job.path).absolute().parent.resolve()
     own = own_repository(beside, settings.environ)
-    if job.path == "-" or (real != own and own not in real.parents):
-        yield Ask("folder", str(real), "standard input" if job.path == "-" else str(beside))
+    if job.path == "-" or (meant != own and own not in meant.parents):
+        yield Ask("folder", str(meant), "standard input" if job.path == "-" else str(beside))

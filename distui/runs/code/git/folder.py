@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from distui.files import read_text
+from distui.files import read_text, real
 from distui.frozen import frozen
 from distui.regex import regex
 
@@ -34,7 +34,7 @@ def find(folder: Path) -> GitFolder | None:
 
     Raises OSError and ValueError for files that can't be read.
     """
-    folder = folder.resolve()
+    folder = real(folder)
     for top in (folder, *folder.parents):
         place = _git_dir(top)
         if place is None:
@@ -54,13 +54,13 @@ def _git_dir(top: Path) -> Path | None:
     if not place.is_file():
         return None
     word, _, where = _text(place).strip().partition(": ")
-    return (top / where).resolve() if word == "gitdir" and where else None
+    return real(top / where) if word == "gitdir" and where else None
 
 
 def _common(place: Path) -> Path:
     """Where objects and refs are: elsewhere for a worktree."""
     pointer = place / "commondir"
-    return (place / _text(pointer).strip()).resolve() if pointer.is_file() else place.resolve()
+    return real(place / _text(pointer).strip()) if pointer.is_file() else real(place)
 
 
 def _commit(place: Path, common: Path) -> str:

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from distui.errors import UsageError
-from distui.files import exists, open_to_read, read_text, reason
+from distui.files import exists, open_to_read, read_text, real, reason
 from distui.frozen import frozen
 from distui.plan.content.tree import readable
 from distui.runs.code.git.lock import go_on
@@ -41,8 +41,8 @@ def local(folder: Path, given_up: threading.Event | None = None) -> LocalReposit
 
     Raises UsageError for one that can't be looked through, and GivenUp once that is set.
     """
-    named = _real(folder)
-    if not exists(named) and exists(dotted := _real(Path(f"{named}.git"))):
+    named = real(folder)
+    if not exists(named) and exists(dotted := real(Path(f"{named}.git"))):
         named = dotted
     try:
         git_dir = _git_dir(named)
@@ -62,19 +62,15 @@ def _words(error: OSError | ValueError) -> str:
     return str(error)
 
 
-def _real(path: Path) -> Path:
-    return Path(os.path.realpath(path))  # unlike Path.resolve, it takes links that lead to each other
-
-
 def _git_dir(named: Path) -> Path:
     """By git's own order: `.git` in it, a folder or a file that leads to one, before itself."""
     for place in (named / ".git", named):
         if place.is_file():
             word, colon, where = _head(place).partition(": ")
             if word == "gitdir" and colon:
-                return _real(place.parent / where.rstrip("\r\n"))
+                return real(place.parent / where.rstrip("\r\n"))
         elif place.is_dir() and (place / "HEAD").exists():
-            return _real(place)
+            return real(place)
     return named
 
 
@@ -94,12 +90,12 @@ class _Walk:
         for git_dir in self._git_dirs:
             common = git_dir / "commondir"
             if common.is_file():
-                self._shared(_real(git_dir / _text(common).rstrip("\r\n")))
+                self._shared(real(git_dir / _text(common).rstrip("\r\n")))
             for item in _entries(git_dir, top=True) if git_dir.is_dir() else ():
                 _refuse_endless(item)
                 if item.name in _READ and item.is_dir():
-                    self._folder(_real(Path(item.path)))
-            self._alternates(_real(git_dir / "objects"))
+                    self._folder(real(Path(item.path)))
+            self._alternates(real(git_dir / "objects"))
 
     def _shared(self, git_dir: Path) -> None:
         if git_dir not in self._git_dirs:
@@ -124,7 +120,7 @@ class _Walk:
                     raise ValueError(f"it holds more than {_MOST_ENTRIES} files")
                 _refuse_endless(item)
                 if item.is_symlink():
-                    self._link(_real(Path(item.path)))
+                    self._link(real(Path(item.path)))
                 elif item.is_dir():
                     todo.append(Path(item.path))
 
@@ -145,8 +141,8 @@ class _Walk:
                 raise ValueError(f"{readable(str(path))} has a name in quotes, which distui does not read")
             if line and not line.startswith("#"):
                 for place in (
-                    _real(objects / line),
-                    _real(Path(os.path.normpath(objects / line))),
+                    real(objects / line),
+                    real(Path(os.path.normpath(objects / line))),
                 ):  # git's: the latter
                     self._link(place)
                     self._alternates(place)
