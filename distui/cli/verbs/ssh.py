@@ -12,5 +12,6 @@ from distui.cli.options import HOSTS, verb
 def command() -> None:
     """Open a shell on a host, or run the words after `--` there, with your own ssh.
 
-    OpenSSH reads ~/.ssh/config as usual; hosts.yaml fills in what it leaves open.
+    OpenSSH reads ~/.ssh/config as usual; hosts.yaml fills in what it leaves open. The words are a program and
+    its arguments, none of them read by a shell: for pipes and the like use `-- sh -c 'ps aux | grep python'`.
     """
