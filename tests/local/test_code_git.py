@@ -221,6 +221,18 @@ def test_a_repository_that_is_none_is_reported_in_git_s_words(tmp_path: Path) ->
         Repository("file:///nowhere/x", tmp_path, ENV).checkout("main", None)
 
 
+@pytest.mark.parametrize(
+    ("mode", "words"),
+    [(None, "git is not installed on this machine"), (0o644, "git can't be started: Permission denied")],
+)
+def test_a_git_that_does_not_start_is_reported(repo: Path, tmp_path: Path, mode: int | None, words: str) -> None:
+    """As where a folder on the PATH may not be searched."""
+    if mode is not None:
+        (tmp_path / "git").touch(mode)
+    with pytest.raises(CheckFailed, match=words):
+        Repository(f"file://{repo}", tmp_path / "cache", ENV | {"PATH": str(tmp_path)}).checkout("main", None)
+
+
 def test_no_program_is_run_by_a_url(tmp_path: Path) -> None:
     """Should such a URL ever come through the reader, git itself refuses the transport."""
     with pytest.raises(CheckFailed, match="transport 'ext' not allowed"):

@@ -58,8 +58,8 @@ def objects_environment(environ: Mapping[str, str], folder: Path) -> dict[str, s
 class Call:
     """git at work in `folder`, one of ours: git also reads the config of a repository around where it is called.
 
-    A context manager, at whose end git is gone. Raises CheckFailed without git. What it says is read as it comes, and
-    no more is kept than the reader keeps: a repository of a few kilobytes can make it say terabytes.
+    A context manager, at whose end git is gone. Raises CheckFailed without a git that starts. What it says is read
+    as it comes, and no more is kept than the reader keeps: a repository of a few kilobytes can make it say terabytes.
     """
 
     def __init__(
@@ -83,9 +83,10 @@ class Call:
             self._git = subprocess.Popen(
                 self._argv, env=self._env, cwd=self._folder, stdin=pipe, stdout=pipe, stderr=pipe, bufsize=0
             )
-        except FileNotFoundError as exc:
-            hint = "install git, or use code: {path: ...}"
-            raise CheckFailed("code: git is not installed on this machine", hint=hint) from exc
+        except OSError as exc:
+            there = not isinstance(exc, FileNotFoundError)
+            what = f"can't be started: {exc.strerror}" if there else "is not installed on this machine"
+            raise CheckFailed(f"code: git {what}", hint="install git, or use code: {path: ...}") from exc
         return self
 
     def __exit__(self, *_: object) -> None:
