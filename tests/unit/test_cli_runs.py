@@ -32,9 +32,10 @@ from distui.cluster.logs import from_files
 from distui.cluster.logs.wanted import Wanted
 from distui.errors import CheckFailed, NotFound, UsageError
 from distui.facts.host import Trouble
+from distui.plan.labels import TaskLabels
 from distui.plan.serialize import to_json
 from distui.runs.control.stopping import StopReport
-from distui.runs.hosts.discover import FoundRun, FoundRuns, FoundState
+from distui.runs.hosts.discover import FoundRun, FoundRuns, FoundState, FoundTask
 from distui.runs.lines.events import AttemptEnded, Failure, LogLine, RankChanged, RunEnded, RunOpened, RunOutcome
 from distui.runs.report import history, states
 from distui.runs.store import runs as store_module
@@ -154,6 +155,17 @@ def test_a_run_without_an_end_is_gone_only_when_all_its_hosts_say_so(store: RunS
     assert states == {"all": "gone", "one does not answer": "unknown", "one": "unknown", "none": "unknown"}
     assert (row.may_run, history.settled(row, ("h0", "h1")).may_run) == (True, False)
     assert history.settled(history.RunRow("r1", "", "unknown", (), 0), ("h0", "h1")).state == "unknown"
+
+
+def test_hosts_that_have_answered_since_are_not_warned_of(store: RunStore) -> None:
+    """Its record says that ranks may run where nobody answered: neither once it is gone nor once they are found."""
+    loss, late = "the loss is NaN", "1 of the run's tasks may still be running where nobody answered: h1: late"
+    row = replace(history.stored_row(record(store)), state="unknown", warnings=(loss, late))
+    assert history.settled(row, ("h0",)).warnings == (loss, late)
+    assert history.settled(row, ("h0", "h1")).warnings == (loss,)
+    task = FoundTask("h1", "c0", TaskLabels("r1", 0, (0,), "h1", "j"), {}, True, "running")
+    assert history.found_row(FoundRun("r1", (task,)), row).warnings == (loss,)
+    assert history.found_row(FoundRun("r1", (task,)), row, "on h0, which did not answer").warnings == (loss, late)
 
 
 def test_a_run_of_which_not_all_hosts_are_recorded_is_not_gone(store: RunStore) -> None:

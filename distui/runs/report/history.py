@@ -13,7 +13,7 @@ from distui.frozen import frozen
 from distui.plan.labels import named_ranks
 from distui.runs.hosts.claims.launches import Launch, ended
 from distui.runs.hosts.discover import FoundRun, FoundRuns
-from distui.runs.lines.events import Failure
+from distui.runs.lines.events import NOBODY_ANSWERED, Failure
 from distui.runs.report.states import ENDED, GOING_ON
 from distui.runs.report.summary import summary
 from distui.runs.state.standstill import Standstill
@@ -191,7 +191,7 @@ def found_row(found: FoundRun, recorded: RunRow | None, apart: str = "") -> RunR
         took=None if runs else recorded.took if recorded is not None and over else took,
         exit=None if runs else recorded.exit if recorded is not None and over else _exit(found),
         failure=recorded.failure if recorded else None,
-        warnings=(*(recorded.warnings if recorded else ()), *(() if runs or over else _unfound(found, apart))),
+        warnings=(*_warned(recorded, apart), *(() if runs or over else _unfound(found, apart))),
         live=True,
         recorded=recorded is not None,
         log_dir=recorded.log_dir if recorded else "",
@@ -222,6 +222,11 @@ def where_apart(
     if unasked := sorted(known - set(answered)):
         return f"on {fold(unasked)}, which {'was' if len(unasked) == 1 else 'were'} not asked"
     return "on hosts that were not asked" if chosen and not known else ""
+
+
+def _warned(recorded: RunRow | None, apart: str = "") -> tuple[str, ...]:
+    """What its record warns of; not that some of it may run where nobody answered, once all its hosts have."""
+    return tuple(text for text in (recorded.warnings if recorded else ()) if apart or NOBODY_ANSWERED not in text)
 
 
 def _hosts(found: FoundRun, recorded: RunRow | None) -> tuple[str, ...]:
@@ -415,4 +420,4 @@ def settled(row: RunRow, answered: Collection[str], silent: Collection[str] = ()
     open_ended = row.state not in ENDED and row.state != "retrying"
     known = not row.elsewhere or (row.unmet and not silent)
     nowhere = row.hosts and known and {*row.hosts, *row.unmet} <= set(answered)
-    return replace(row, state="gone") if open_ended and nowhere else row
+    return replace(row, state="gone", warnings=_warned(row)) if open_ended and nowhere else row
