@@ -35,6 +35,9 @@ _CLASSES: tuple[tuple[str, str, str, str], ...] = (
      "docker's client and its daemon there have no version of the API in common",
      "take DOCKER_API_VERSION out of the login's start-up files where it is set, else upgrade the older of the two "
      "(`docker version` shows both)"),
+    ("endpoint_unknown", r"unable to resolve docker endpoint",
+     "docker's client there can't tell where its daemon is",
+     "see DOCKER_HOST, DOCKER_CONTEXT and DOCKER_TLS_VERIFY in the login's start-up files, and `docker context ls`"),
     ("credential_helper", r"error getting credentials",
      "the engine's client there can't ask the program that keeps its logins to registries",
      "take credsStore and credHelpers out of ~/.docker/config.json on the host, or install that program"),
@@ -119,10 +122,10 @@ def classify(stderr: str, rc: int | None, engine: str = "docker") -> Trouble:
     the commands are those of this engine.
 
     Codes: daemon_down, daemon_elsewhere, docker_permission, sudo_password, sudo_denied, sudo_tty, api_version,
-    credential_helper, engine_missing, engine_timeout, engine_endless, files_denied, name_conflict, disk_full,
-    no_gpu_runtime, gpu_missing, gpu_driver, device_missing, ulimit_refused, port_in_use, workdir_failed,
-    mount_failed, image_missing, image_pull_failed, image_auth, image_wrong_arch, init_missing, command_not_found,
-    command_not_executable, bad_name, bad_arguments, no_such_container, unknown.
+    endpoint_unknown, credential_helper, engine_missing, engine_timeout, engine_endless, files_denied,
+    name_conflict, disk_full, no_gpu_runtime, gpu_missing, gpu_driver, device_missing, ulimit_refused, port_in_use,
+    workdir_failed, mount_failed, image_missing, image_pull_failed, image_auth, image_wrong_arch, init_missing,
+    command_not_found, command_not_executable, bad_name, bad_arguments, no_such_container, unknown.
     """
     trouble = _class_of(stderr, rc)
     return replace(trouble, hint=_for_podman(trouble)) if engine == "podman" else trouble

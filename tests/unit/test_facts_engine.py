@@ -77,6 +77,13 @@ from distui.facts.values import Reply
             125,
             "credential_helper",
         ),
+        ('unable to resolve docker endpoint: context "gone" does not exist', 1, "endpoint_unknown"),
+        (
+            "Failed to initialize: unable to resolve docker endpoint: open /root/.docker/ca.pem: no such file or "
+            "directory",
+            1,
+            "endpoint_unknown",
+        ),
         ("sudo: sorry, you must have a tty to run sudo", 1, "sudo_tty"),
         ("sudo: a password is required", 1, "sudo_password"),
         ("sudo: interactive authentication is required", 1, "sudo_password"),
