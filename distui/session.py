@@ -25,6 +25,8 @@ class Completed:
     """True when output beyond the limit was thrown away."""
     lingered: float = 0.0
     """For how many seconds something in the background kept the output open after the command had ended."""
+    waited: float = 0.0
+    """Seconds until it could be given its input: a channel is opened for it first, and we may have been busy."""
 
     @property
     def ok(self) -> bool:

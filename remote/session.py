@@ -7,6 +7,7 @@ import secrets
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import asyncssh
@@ -176,15 +177,18 @@ class SshSession:
         """Send `stdin` and its end to a shell that waits, or one that is started, and read the answer, all within
         `timeout` seconds.
         """
+        begun = time.monotonic()
         pipe = self._spares.begin(mark, limit)
         self._spawn(self._spares.top_up())
         try:
             async with asyncio.timeout(timeout):
                 if pipe is None:
                     pipe = await self._started(mark, limit)
+                waited = time.monotonic() - begun
                 out, cut = await self._converse(pipe, stdin, limit)
                 if self._never_began(pipe):
                     pipe = await self._started(mark, limit)
+                    waited = time.monotonic() - begun
                     out, cut = await self._converse(pipe, stdin, limit)
         except TimeoutError as exc:
             error = self._too_slow(argv, pipe, timeout or 0.0)
@@ -196,7 +200,7 @@ class SshSession:
             raise
         finally:
             self._spares.end()
-        return self._completed(argv, pipe, out, cut=cut)
+        return replace(self._completed(argv, pipe, out, cut=cut), waited=waited)
 
     async def _started(self, mark: str, limit: int) -> CommandPipe:
         """A shell that is started for this command."""

@@ -120,7 +120,7 @@ async def probe_host(
     text = script(word, host)
     sent_at = clock()
     done = await session.run_script(text, timeout=timeout)
-    received_at = clock() - done.lingered
+    received_at, sent_at = clock() - done.lingered, sent_at + done.waited
     if done.error_text and not done.ok and frame.parse(done.stdout, word) is None:
         raise _broke_off(host.name, done)
     if not done.stdout.strip() and done.error_text:

@@ -40,9 +40,9 @@ def clock_offset(
 
 
 def login_shell_s(age: str | None, asked: float) -> float | None:
-    """Seconds that the login shell took to begin with the probe: since when its process is there (`probe.sh`), which a
-    busy network or machine of ours does not change. At most what was `asked` for beyond the probe itself: a shell may
-    have waited for it. None when the host does not tell.
+    """Seconds that the login shell took to begin with the probe: since when its process is there (`probe.sh`), which no
+    answer that comes late changes. At most what was `asked` for beyond the probe itself, from when that was sent on: a
+    shell may have waited for it. None when the host does not tell.
     """
     up, _, start = (age or "").partition(" ")
     now, began = whole(up.replace(".", "", 1)), whole(start)

@@ -12,6 +12,7 @@ import pytest
 
 from distui.errors import HostCommandError, SessionLost
 from distui.remote.pipes import CommandPipe
+from distui.remote.session import SshSession
 from distui.runs.hosts.reuse import ReusingConnector
 from fakehosts.runs import until
 
@@ -311,6 +312,22 @@ async def test_a_stream_that_is_cancelled_as_it_opens_gives_its_place_back(
         await asyncio.gather(opening, return_exceptions=True)
     (link,) = session._links._links
     await until(lambda: (link.asked, link.streams) == (0, 0))
+    await session.close()
+
+
+async def test_how_long_a_shell_waited_for_us_is_told(farm: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody may take that for a login shell that is slow to start."""
+    demo = await farm.demo()
+    session = await demo.connector().connect("demo1")
+    opened = SshSession._started
+
+    async def busy(self: SshSession, mark: str, limit: int) -> CommandPipe:
+        pipe = await opened(self, mark, limit)
+        await asyncio.sleep(0.2)
+        return pipe
+
+    monkeypatch.setattr(SshSession, "_started", busy)
+    assert (await session.run(["true"])).waited >= 0.2
     await session.close()
 
 

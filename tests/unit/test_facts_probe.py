@@ -190,6 +190,23 @@ async def test_an_output_that_stays_open_is_no_wrong_clock() -> None:
     assert abs(facts.clock_offset_ms or 0.0) < 1_000
 
 
+async def test_a_channel_that_opens_late_is_no_slow_login_shell() -> None:
+    """We were busy meanwhile: the shell was there, and waited for the probe."""
+
+    def aged(script: str) -> bytes:
+        return honest(script).replace(b"hostname\tbox\n", b"hostname\tbox\nage\t8000.25 799525\n")
+
+    session = FakeSession("n1", aged)
+    answer, ticks = session.run_script, iter([1000000000.0, 1000000006.5] * 2)
+
+    async def late(script: str, *, timeout: float | None = 60.0, limit: int = 8 << 20) -> Completed:
+        return replace(await answer(script), waited=5.0)
+
+    assert (await probe.probe_host(session, Host("n1"), clock=lambda: next(ticks))).shell_s == 5.0
+    session.run_script = late  # type: ignore[method-assign]
+    assert (await probe.probe_host(session, Host("n1"), clock=lambda: next(ticks))).shell_s == 0.5
+
+
 async def test_the_clock_is_the_callers() -> None:
     """The offset is measured against the clock that was given."""
     ticks = iter([1000000100.0, 1000000101.0])  # the host's own second
