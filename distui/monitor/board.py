@@ -131,8 +131,8 @@ class Board:
         for name, host in self.hosts.items():
             now = tuple(by_host.get(name, ()))
             if name in unasked:
-                told = {use.run for use in now}
-                now = (*now, *(use for use in host.uses if use.run not in told))
+                listed = {use.run for use in now}
+                now = (*now, *(use for use in host.uses if use.run not in listed))
             if now != host.uses and host.status == "up":
                 host.notes += sorted(notes.of_uses(host.uses, now, at), key=lambda note: note.text)
             host.uses = now
