@@ -65,7 +65,7 @@ async def list_containers(run_argv: Runner, host: Host) -> tuple[HostContainer, 
 
 def _container(host: Host, value: Mapping[str, Any]) -> HostContainer:
     config, state = as_object(value.get("Config")), as_object(value.get("State"))
-    running = bool(state.get("Running"))
+    running = docker.runs(state)
     times = [str(state.get(key, "")) for key in (("StartedAt",) if running else ("FinishedAt", "StartedAt"))]
     since = next((at for text in (*times, str(value.get("Created", ""))) if (at := rfc3339(text)) is not None), None)
     status = str(state.get("Status", "unknown"))

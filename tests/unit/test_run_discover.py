@@ -138,6 +138,8 @@ async def test_a_container_that_podman_does_not_call_running_has_not_ended(statu
 
     (task,) = await list_tasks(run_argv, "h1", "podman", ("podman",))
     assert (task.status, task.exit, FoundRun("r1", (task,)).state) == (seen, None, state)
+    (listed,) = await list_containers(run_argv, Host("h1", engine="podman"))
+    assert (listed.exit, listed.running) == (None, state == "running")
 
 
 async def test_a_host_that_does_not_answer_is_named() -> None:

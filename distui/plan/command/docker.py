@@ -15,6 +15,11 @@ UNSTARTED = frozenset({"created", "configured", "initialized"})
 """Statuses of a container that nobody has started: which of them podman says depends on its version."""
 
 
+def runs(state: Mapping[str, object]) -> bool:
+    """Whether a container has a process: podman says that one does not run which is paused, or being stopped."""
+    return bool(state.get("Running")) or state.get("Status") in ("paused", "stopping")
+
+
 def stop(engine_command: Argv, containers: Sequence[str], grace: float) -> Argv:
     """SIGTERM, then SIGKILL after `grace` seconds (rounded up to whole ones, as the engine takes them)."""
     return (*engine_command, "stop", "-t", str(max(0, -int(-grace // 1))), *containers)

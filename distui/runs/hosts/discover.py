@@ -356,8 +356,7 @@ def _container(host: str, value: Mapping[str, Any]) -> FoundTask | None:
     state = as_object(value.get("State"))
     if labels is None:
         return None
-    status = str(state.get("Status", "unknown"))
-    running = bool(state.get("Running")) or status in ("paused", "stopping")  # of these podman says it does not run
+    running, status = docker.runs(state), str(state.get("Status", "unknown"))
     status = "created" if status in docker.UNSTARTED else status
     ended = not running and status not in ("created", "restarting")
     return FoundTask(
