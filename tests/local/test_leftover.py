@@ -647,5 +647,5 @@ def test_a_clean_up_that_was_killed_half_way_is_told_as_it_ended(
     ]
     done = cli("attach", name, "--headless", "--no-prefix")
     assert (done.code, done.out) == (1, "said 1\n"), done.err
-    assert "1 of the run's tasks are on no host any more: their logs are where the run was followed" in done.err
+    assert "1 of the run's tasks is on no host any more: logs are where the run was followed" in done.err
     assert name not in left(demo_home)

@@ -1125,7 +1125,7 @@ async def test_a_run_found_in_part_is_not_called_a_success(cluster: Cluster) -> 
     ended = await cluster.run(part, adopted=True)
 
     assert (ended.outcome, ended.exit) == ("unknown", 6)
-    unfound = "1 of the run's tasks were not found: never started, removed, or on hosts that were not asked"
+    unfound = "1 of the run's tasks was not found: never started, removed, or on hosts that were not asked"
     assert unfound in [e.text for e in cluster.of(Notice)]
     assert ended.warnings == (unfound,)
 

@@ -415,7 +415,7 @@ def test_the_report_of_a_run_whose_containers_were_removed_leads_nowhere() -> No
 
 def test_the_report_of_a_run_that_is_known_in_part_says_that_nothing_is_left() -> None:
     """Its other ranks were removed by whoever owns it, and all hosts answered: nothing is out of reach."""
-    unfound = "1 of the run's tasks were not found: never started, removed, or on hosts that were not asked"
+    unfound = "1 of the run's tasks was not found: never started, removed, or on hosts that were not asked"
     ended = RunEnded(9.0, "unknown", 6, log_dir="/runs/x", took=1.0, warnings=(unfound,))
     stopped = [RankChanged(2.0, rank, host, "stopped", 143) for rank, host in OPENED.ranks.items()]
     assert [text for text, _ in words.report(ended, fold(OPENED, *stopped, ended))] == [

@@ -285,7 +285,7 @@ async def test_who_looks_on_at_a_run_found_in_part_calls_it_no_success(cluster: 
 
     ended = await elsewhere.drive(view, end())
     assert (ended.outcome, ended.exit) == ("unknown", 6)
-    assert any("1 of the run's tasks were not found" in words for words in ended.warnings)
+    assert any("1 of the run's tasks was not found" in words for words in ended.warnings)
 
 
 @pytest.mark.parametrize("views", [False, True])

@@ -45,8 +45,8 @@ async def finish(attempt: Attempt) -> RunEnded:
             return left(attempt)
     else:
         if missing := unfound(attempt.plan):
-            text = f"{missing} of the run's tasks are on no host any more: their logs are where the run was followed"
-            await attempt.notice("warning", text)
+            text = f"{missing} of the run's tasks {'is' if missing == 1 else 'are'} on no host any more"
+            await attempt.notice("warning", f"{text}: logs are where the run was followed")
         await say_unread(attempt)
         await _await_next(attempt, attempt.recorded.ended)
         conclude_it = concluded_rest if attempt.rest else concluded
@@ -126,7 +126,8 @@ def _with_unread(attempt: Attempt, failure: Failure | None) -> Failure | None:
 def _not_found(attempt: Attempt, missing: int) -> str:
     """What may be the matter with the tasks that no host reported."""
     where = "did not answer or were not asked" if attempt.run.unreachable else "were not asked"
-    return f"{missing} of the run's tasks were not found: never started, removed, or on hosts that {where}"
+    was = "was" if missing == 1 else "were"
+    return f"{missing} of the run's tasks {was} not found: never started, removed, or on hosts that {where}"
 
 
 def not_found_words(attempt: Attempt) -> tuple[str, ...]:
