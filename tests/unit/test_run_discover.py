@@ -98,11 +98,14 @@ async def test_states(codes: Sequence[int | None], state: str) -> None:
         ("", "no", "running"),
     ],
 )
-async def test_a_podman_container_whose_conmon_was_killed_with_it_has_ended(lives: str, says: str, state: str) -> None:
-    """podman calls it running for ever, until somebody attaches; one whose conmon lives is about to be told."""
+@pytest.mark.parametrize("status", ["running", "stopping", "paused"])
+async def test_a_podman_container_whose_conmon_was_killed_with_it_has_ended(
+    status: str, lives: str, says: str, state: str
+) -> None:
+    """podman calls it so for ever, until somebody attaches; one whose conmon lives is about to be told."""
     _, (host,) = started("h1")
     value = host.containers[0].inspected()
-    value["State"] |= {"Running": True, "Status": "running", "Pid": 7, "ConmonPid": 8}
+    value["State"] |= {"Running": status == "running", "Status": status, "Pid": 7, "ConmonPid": 8}
     asked: list[tuple[str, ...]] = []
 
     async def run_argv(argv: Sequence[str]) -> Completed:

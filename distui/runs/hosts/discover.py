@@ -290,7 +290,7 @@ async def _vanished(run_argv: Runner, values: Sequence[Mapping[str, Any]]) -> fr
     for value in values:
         state = as_object(value.get("State"))
         known = tuple(str(pid) for key in ("Pid", "ConmonPid") if (pid := integer(state.get(key))))
-        if state.get("Running") and len(known) == 2:
+        if docker.runs(state) and len(known) == 2:
             pids[str(value.get("Id", ""))] = known
     if not pids:
         return frozenset()
