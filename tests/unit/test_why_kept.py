@@ -593,7 +593,7 @@ async def test_a_program_asks_through_its_run(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setattr(ask_ranks, "look", look)
     plan = cluster.plan(secrets=("TOKEN",))
     async with Run(cluster.controller(plan, secrets={"TOKEN": "tok-secret"})) as run:
-        with pytest.raises(NotFound, match="the ranks of r1 were not asked"):
+        with pytest.raises(NotFound, match="no answer of the ranks of r1 is kept"):
             await ended_run(cluster, tmp_path).why()
         async for event in run.events():
             if isinstance(event, PhaseBegun) and event.phase == "follow":

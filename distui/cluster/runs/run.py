@@ -135,7 +135,7 @@ class Run:
         if record is not None:
             found = self._controller.mask.event(record.found)
         if found is None:
-            message = f"the ranks of {self.name} were not asked while they could be"
+            message = f"no answer of the ranks of {self.name} is kept"
             raise NotFound(message, hint=f"`distui show {self.name}` tells how it stands")
         return found
 
