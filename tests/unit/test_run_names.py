@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from distui.runs.hosts import asking
 from distui.runs.lines.events import LogLines
 from distui.runs.task.host_run import HostRun
+from distui.session import Completed
 from fakehosts.runs import Cluster, use_fake_follower
 
 
@@ -50,6 +52,28 @@ async def test_a_launch_that_is_gone_is_not_the_one_that_has_its_name(cluster: C
         ("distui-r1-1", "running"),
     ]
     assert not {"stop", "kill", "rm"} & {verb for host in cluster.hosts for verb in host.verbs()}
+
+
+async def test_a_container_that_podman_has_paused_is_stopped(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    """podman stops none that is paused: it was asked again and again, and the stop never ended."""
+    await cluster.run(cluster.plan(), detach=True)
+    fake = cluster.hosts[0]
+    run, paused = fake.engine.run, [True]
+
+    def podman(argv: tuple[str, ...]) -> Completed:
+        if argv[1] == "unpause":
+            paused.clear()
+            return Completed(argv, 0, b"", b"")
+        if argv[1] == "stop" and paused:
+            return Completed(argv, 125, b"", b"Error: container 1 is running or paused, refusing to clean up\n")
+        return run(argv)
+
+    monkeypatch.setattr(fake.engine, "run", podman)
+    monkeypatch.setattr(asking, "PAUSES", ())
+    host = HostRun("h1", cluster.plan(), cluster.connector)
+    await host.stop(host.tasks, 5.0)
+    await host.link.close()
+    assert fake.containers[0].status == "exited"
 
 
 @pytest.mark.parametrize("grace", [0.0, 5.0])

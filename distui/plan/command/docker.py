@@ -25,6 +25,11 @@ def stop(engine_command: Argv, containers: Sequence[str], grace: float) -> Argv:
     return (*engine_command, "stop", "-t", str(max(0, -int(-grace // 1))), *containers)
 
 
+def unpause(engine_command: Argv, containers: Sequence[str]) -> Argv:
+    """Let paused containers go on."""
+    return (*engine_command, "unpause", *containers)
+
+
 def kill(engine_command: Argv, containers: Sequence[str], signal: str = "KILL") -> Argv:
     """Send a signal at once."""
     return (*engine_command, "kill", "--signal", signal, *containers)

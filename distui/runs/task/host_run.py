@@ -231,7 +231,11 @@ class HostRun(HostAccess):
         async def stop(some: Sequence[str]) -> Completed:
             command = self.first.engine_command
             argv = docker.stop(command, some, grace) if grace > 0 else docker.kill(command, some)
-            return await run_with_retries(end, argv)
+            done = await run_with_retries(end, argv)
+            if not done.ok and "paused" in done.error_text:  # podman stops none that is; docker lets it go on first
+                await end(docker.unpause(command, some))
+                done = await run_with_retries(end, argv)
+            return done
 
         for done in await asyncio.gather(*(stop(ids[at : at + many]) for at in range(0, len(ids), many))):
             if not done.ok and not _already_over(done.error_text):
