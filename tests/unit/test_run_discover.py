@@ -350,6 +350,19 @@ def test_clocks_that_are_years_off_make_no_run_older_or_longer() -> None:
     assert found_row(found, None).took == 5.0
 
 
+def test_a_task_that_started_later_ended_when_it_did() -> None:
+    """By a clock that is right: as on a host whose login is slow."""
+    labels = TaskLabels("r1", 0, (0,), "h1", "j", world_size=2, started="2026-01-01T00:00:00Z")
+    tasks = tuple(
+        FoundTask(
+            host, f"c{rank}", dataclasses.replace(labels, task=rank, ranks=(rank,), host=host), {}, False, "exited", 0,
+            started=1767225600.0 + 20 * rank, finished=1767225700.0 + 15 * rank,
+        )
+        for rank, host in enumerate(("h1", "h2"))
+    )  # fmt: skip
+    assert found_row(FoundRun("r1", tasks), None).took == 115.0
+
+
 def test_ranks_of_which_nothing_is_there() -> None:
     """Pruned, or on a host that did not answer: a run is no success by the ranks that are left of it."""
     labels = TaskLabels("r1", 0, (0,), "h1", "j", world_size=4)

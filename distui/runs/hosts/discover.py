@@ -31,6 +31,9 @@ Runner = Callable[[Sequence[str]], Awaitable[Completed]]
 LIST_SECONDS = 15.0
 """How long a host may take to list its tasks. An engine does it at once, or hangs; the rest is for slow logins."""
 
+APART_S = 60.0
+"""Tasks of a run start within this: one that is further from the first has a clock that is off."""
+
 ALIVE = '[ -d /proc/1 ] || echo hidden; for pid; do [ ! -d "/proc/$pid" ] || echo "$pid"; done'
 """Prints those of these processes that are there, or that it can't be seen: /proc may be mounted with `hidepid`."""
 
@@ -146,13 +149,14 @@ class FoundRun:
 
     @property
     def ended_at(self) -> float | None:
-        """When its last task ended, by how long each lasted on its own host's clock; None while one runs, or where a
-        task or its time is not known.
+        """When its last task ended; where a host's clock is off, by how long its task lasted. None while one runs, or
+        where a task or its time is not known.
         """
-        lasted = [t.finished - t.started for t in self.tasks if t.finished is not None and t.started is not None]
-        if self.started is None or len(lasted) < len(self.tasks) or self.unfound:
+        times = [(t.started, t.finished) for t in self.tasks if t.started is not None and t.finished is not None]
+        first = self.started
+        if first is None or len(times) < len(self.tasks) or self.unfound:
             return None
-        return self.started + max(lasted)
+        return max(end if abs(start - first) < APART_S else first + end - start for start, end in times)
 
     @property
     def bad(self) -> bool:
