@@ -378,7 +378,7 @@ class RunsScreen(View):
         app_of(self).ask_runs()
 
     def _targets(self, row: RunRow, plan: RunPlan | None, grace: float | None) -> Iterator[str]:
-        """Exactly what would be stopped, and whose it is; by its plan, too, where hosts have not told what they have:
+        """Exactly what would be stopped, and whose it is; by its plan, too, where hosts have not said what they have:
         they were not asked (`-H`), or did not answer, and it is stopped there as well.
         """
         runs = app_of(self).found

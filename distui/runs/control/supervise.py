@@ -117,7 +117,7 @@ def _heard_up_to_now(attempt: Attempt) -> bool:
 
 async def _begin_stops(attempt: Attempt, stops: list[asyncio.Task[None]]) -> None:
     """Begin each stop that is asked for, in `stops`: also while whoever reads the run's events is behind, and holds up
-    what is told of it.
+    the events of it.
     """
     requests, begun = attempt.run.requests, attempt.stops_before
     while not (attempt.tracker.settled or attempt.watch.broken or requests.detach):

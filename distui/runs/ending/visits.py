@@ -114,8 +114,8 @@ async def _mark(attempt: Attempt, after: float) -> None:
 
 @contextlib.asynccontextmanager
 async def marked_early(attempt: Attempt, host: HostRun) -> AsyncIterator[None]:
-    """Leave our mark beside the block, as soon as there is a connection to a host of a run that is taken up or looked
-    on at: it may end while its tasks are looked for. A home that hangs is not waited for.
+    """Leave our mark beside the block, as soon as there is a connection to a host of a run that is attached to or
+    looked on at: it may end while its tasks are looked for. A home that hangs is not waited for.
     """
     marking = asyncio.create_task(visited(attempt, host, "mark"))
     try:

@@ -44,7 +44,7 @@ SHORT_EVERY = 600.0
 """Seconds for which it is not said again that memory was lacking: several processes may be killed, one by one."""
 
 SAID = 300
-"""Letters of what the engine says that are told: an answer may have megabytes."""
+"""Characters of an engine's answer that are shown: it may have megabytes."""
 
 ANSWER = 15.0
 """Seconds that the engine has to tell of a container."""

@@ -25,7 +25,7 @@ _NOTICED = 3.0
 _ANSWERS, _WAITS = 60.0, 30.0
 """Seconds in which podman must answer, and after which one that waits for an end is asked again."""
 _VANISHED = 15.0
-"""Seconds in which podman takes in that a container ended whose processes are gone, if its conmon told it."""
+"""Seconds in which podman takes in that a container ended whose processes are gone, if its conmon reported it."""
 _UNTOLD, _TOLD = 600.0, 60.0
 """Seconds in a row in which a host can't tell whether a process has ended, after which it counts as lost: its home may
 be out of reach for a while, or the host too busy for a command. And for how long a question goes on of a host that can.

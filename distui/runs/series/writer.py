@@ -112,7 +112,7 @@ class SeriesWriter:
         return made
 
     def _settle_older(self, number: int) -> None:
-        """Write a row that was taken up and is over: rows of what came late go behind it, and whoever takes the run up
+        """Write a row that was read again and is over: rows of what came late go behind it, and whoever owns the run
         next goes on behind the last of them.
         """
         row = self._now[number]

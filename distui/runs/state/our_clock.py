@@ -1,7 +1,8 @@
 """Our clock is set while a run is followed, or stood still while a laptop slept: what that does to a run's state.
 
-For how long a rank is silent, or no step comes, is told by moments of our clock. Those from before are moved to where
-the clock that is set now would have had them, so that nobody seems to be silent for an hour, or speaks in the future.
+For how long a rank is silent, or no step comes, is counted from moments of our clock. Those from before are moved to
+where the clock that is set now would have had them, so that nobody seems to be silent for an hour, or speaks in
+the future.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ _LONGEST_ROW = 64 << 10
 _COMPLAINT = 64 << 10
 _PIECE = 64 << 10
 _TIDY_SECONDS = 2.0
-"""For git to remove what it has locked, once it is told to end: a lock that stays is in the way for ever."""
+"""For git to remove what it has locked, once it is asked to end: a lock that stays is in the way for ever."""
 _LOOK = 0.5
 """Seconds between two looks whether somebody still waits for git."""
 _AT_ONCE = 4096

@@ -136,7 +136,7 @@ async def look(
         again = silent | await ask_hosts(there, those, stacks=True)
         after = {seen.rank: seen for seen in ranks_of(tasks, again, ended)}
         late = {host for host, answer in again.items() if answer.late}
-        # Where a host is silent now, ranks that one of the run has started are not told apart any more.
+        # Where a host is silent now, ranks that one of the run has started can't be distinguished any more.
         ranks = tuple(_with_stacks(seen, after.get(seen.rank, replace(seen, late=seen.host in late))) for seen in ranks)
         answers = {host: _with_connections(answer, again.get(host)) for host, answer in answers.items()}
     found = with_names(with_hosts(explain(ranks, ras, sick), ranks, answers, asked.gpus), asked.names)

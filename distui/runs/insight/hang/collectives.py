@@ -321,8 +321,8 @@ def unlike(ranks: Sequence[RankSeen]) -> tuple[Mismatch, ...]:
 
 
 def contradict(name: str, ranks: Sequence[RankSeen]) -> bool:
-    """Whether what ranks answer of a group can't be all of one group: they tell other members, or, where none are told,
-    different collectives are over under one number.
+    """Whether what ranks answer of a group can't be all of one group: they name other members, or, where none are
+    named, different collectives are over under one number.
 
     Of the default group there is but one.
     """
