@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from distui.errors import SpecError
 from distui.spec.hosts.read_inventory import read_inventory
-from distui.spec.job.job import Fabric, HostChoice, Job, RankLayout, Rendezvous, Success, Torchrun
+from distui.spec.job.job import Build, Code, Fabric, HostChoice, Job, RankLayout, Rendezvous, Success, Torchrun
 from distui.spec.job.overrides import Override, parse_set
 from distui.spec.job.read_job import (
     job_from_flags,
@@ -162,6 +162,8 @@ preflight: [ssh, docker, image, gpus_idle, ports, ib]
         ("command: [a, \"{'x': {y}}\", '{{rnk}}', '{host}']", "command", ("a", "{'x': {y}}", "{{rnk}}", "{host}")),
         ("env: [A=1, B=x=y, C=]", "env", {"A": "1", "B": "x=y", "C": ""}),
         ("shm_size: 1073741824", "shm_size", "1073741824"),
+        ("shm_size: 64 GiB", "shm_size", "64 GiB"),
+        ("ranks: {host1: [1], gpu: [0]}", "ranks", RankLayout(by_host={"host1": (1,), "gpu": (0,)})),
         ("stop_grace: 0", "stop_grace", 0.0),
         ("x-anything: [1]", "name", "x"),
         ("progress: {regex: '[[](?P<a>.)'}", "progress", "[[](?P<a>.)"),
@@ -242,6 +244,8 @@ def test_what_can_not_be_an_image(image: str) -> None:
         ("volumes: ['/a:/b', '/c:/b/']", "1:10 volumes: /b is the target of two volumes, '/a:/b' and '/c:/b/'"),
         ("workdir: work", "1:10 workdir: 'work' must be an absolute path"),
         ("shm_size: lots", "1:11 shm_size: expected a size such as 64g or 512m"),
+        ("shm_size: 64Gi", "1:11 shm_size: expected a size such as 64g or 512m"),  # Kubernetes', which Docker refuses
+        ("code: {path: ./, max_size: 100i}", "1:28 code.max_size: expected a size such as 1024m"),
         ("ulimits: {memlok: -1}", "1:11 ulimits.memlok: unknown limit 'memlok', did you mean 'memlock'?"),
         (
             "ulimits: {memlock: unlimited}",
@@ -515,6 +519,21 @@ def test_variables_of_the_command_line_are_added_to_either_form() -> None:
         overrides=[Override("env", {"B": "2", "TOKEN": "t"}, "--env-file"), Override("env", {"C": "3"}, "-e")],
     )
     assert found.env == {"A": "a", "B": "2", "TOKEN": "t", "C": "3"}
+
+
+@pytest.mark.parametrize(
+    ("body", "text", "field", "value"),
+    [
+        ("env: [A=a, B=b]", "env.B=2", "env", {"A": "a", "B": "2"}),
+        ("code: ./src", "code.mode=rw", "code", Code(path="./src", mode="rw")),
+        ("code: ./src", "code.git=https://h/r.git", "code", Code(git="https://h/r.git")),
+        ("build: ./docker", "build.target=prod", "build", Build("./docker", target="prod")),
+    ],
+)
+def test_setting_one_key_keeps_what_a_short_form_says(body: str, text: str, field: str, value: Any) -> None:
+    """`--set env.B=2` dropped the other variables of a list, `--set build.target=prod` built another folder."""
+    found = read_job(f"{HEAD}{body}\n", "j", environ={}, overrides=[parse_set(text)])
+    assert getattr(found, field) == value
 
 
 @pytest.mark.parametrize(

@@ -117,7 +117,9 @@ class Ranks:
         if not isinstance(node, Table) or not node.pairs:
             problems.add(node, at, f"expected {self.expected}")
             return MISSING
-        if any(nearest(key, _COUNTS) for key in node.pairs):
+        if any(
+            key in _COUNTS or (not isinstance(v, Items) and nearest(key, _COUNTS)) for key, (_, v) in node.pairs.items()
+        ):
             return self._read_counts(node, at, problems)
         layout = self._lists.read(node, at, problems)
         if layout is not MISSING:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from distui.errors import UsageError
 from distui.frozen import frozen
-from distui.spec.yaml.nodes import MAX_DEPTH, Items, Node, Scalar, Source, Table
+from distui.spec.yaml.nodes import MAX_DEPTH, Items, Node, Scalar, Source, Table, is_null
 from distui.spec.yaml.problems import Problems, shown
 
 Plain = str | int | float | bool | Sequence["Plain"] | Mapping[str, "Plain"] | None
@@ -80,15 +80,29 @@ def node_of(value: Plain, source: Source) -> Node:
             return Scalar(source, 1, 1, "" if value is None else str(value), value, loose=True)
 
 
-def _put(node: Node | None, keys: list[str], value: Node, *, add: bool) -> Node:
+_SHORT = {"code": "path", "build": "context"}
+"""Keys that may be one text, and what that is short for."""
+
+
+def _put(node: Node | None, keys: list[str], value: Node, *, add: bool, name: str = "") -> Node:
+    """`node`, the value of the key `name`, with `value` at the keys below it."""
     if not keys:
         return _added(node, value) if add else value
-    pairs = dict(node.pairs) if isinstance(node, Table) else {}
+    word = Scalar(value.source, 1, 1, keys[0], keys[0])
+    if name == "env" and isinstance(node, Items) and isinstance(value, Scalar):
+        return _added(node, Table(value.source, 1, 1, {keys[0]: (word, value)}))
+    pairs = dict(node.pairs) if isinstance(node, Table) else _written_out(node, name, keys[0])
     old = pairs.get(keys[0])
-    word = old[0] if old else Scalar(value.source, 1, 1, keys[0], keys[0])
-    pairs[keys[0]] = (word, _put(old[1] if old else None, keys[1:], value, add=add))
+    pairs[keys[0]] = (old[0] if old else word, _put(old[1] if old else None, keys[1:], value, add=add, name=keys[0]))
     place = node if isinstance(node, Table) else value
     return Table(place.source, place.line, place.column, pairs)
+
+
+def _written_out(node: Node | None, name: str, key: str) -> dict[str, tuple[Scalar, Node]]:
+    """What a short form such as `build: ./docker` says, for one of its keys to be set beside it: not another source."""
+    if not isinstance(node, Scalar) or is_null(node) or name not in _SHORT or key == "git":
+        return {}
+    return {_SHORT[name]: (Scalar(node.source, node.line, node.column, _SHORT[name], _SHORT[name]), node)}
 
 
 def _added(old: Node | None, new: Node) -> Node:

@@ -13,7 +13,7 @@ from distui.spec.yaml.nodes import Scalar
 from distui.spec.yaml.problems import Wrong, unknown
 from distui.spec.yaml.shapes import Leaf, Schema, either_words
 
-_SIZE = regex(r"[0-9]{1,18}(?:\.[0-9]{1,6})? ?(?:[kKmMgGtTpP]?[iI]?[bB]?)")
+_SIZE = regex(r"[0-9]{1,18}(?:\.[0-9]{1,6})? ?(?:[kKmMgGtTpP](?:[iI]?[bB])?|[bB])?")
 """What Docker reads as a size: go-units RAMInBytes."""
 
 Check = Callable[[str], object]
