@@ -133,6 +133,8 @@ def test_each_byte_counts_once() -> None:
     assert carried_words([*exchange, *read]) == "ib0 60 % of 10 GB, eth0 40 %"
     one_way = [Carried("h1", "eth0", 0, 5 * GB), Carried("h2", "eth0", 5 * GB, 0)]
     assert carried_words(one_way) == "eth0 100 % of 5.0 GB"
+    each = [Carried("h1", f"eth{number}", GB, GB) for number in range(250)]
+    assert carried_words(each).startswith("eth0 0 % of 250 GB, eth1 0 %")
 
 
 def test_nothing_of_hardly_any_traffic() -> None:

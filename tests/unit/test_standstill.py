@@ -401,12 +401,15 @@ class Track:
 
 
 def test_the_newest_step_of_each_rank_is_reported_once() -> None:
-    """Also one that many other lines follow; lines without a time are of now, and no figure is none."""
+    """Also one that many other lines follow; lines without a time are of now; what is no number, or beyond all steps,
+    is none.
+    """
     watch = StepWatch(replace(PLAN, progress=REGEX))
     noise: list[tuple[float | None, bytes]] = [(130.0, b"saving\n")] * 50
     track = Track(
         r0=[(120.0, b"step 21\n"), (121.0, b"epoch 2 step 22 loss 3\n")],
         r1=[(119.0, b"step 20\n"), *noise], r2=[(None, b"step 3\n")], r3=[(1.0, b"step nan\n"), (1.0, b"step inf\n")],
+        r4=[(1.0, b"step 1e308\n")], r5=[(1.0, b"epoch 99999999999999999 step 3\n")],
     )  # fmt: skip
     reported = watch.news([track], 140.0)  # type: ignore[list-item]
     assert reported is not None

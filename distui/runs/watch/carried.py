@@ -223,7 +223,8 @@ def carried_words(rows: Sequence[Carried]) -> str:
     within = f"{size_words(inside)} within hosts (lo)"
     if total < FLOOR:
         return f"{within}, {size_words(total)} between hosts" if inside >= FLOOR else ""
-    parts = [f"{name} {100 * size / total:.0f} %" for name, size in shares[:NAMED] if size >= 0.005 * total]
+    least = min(0.005 * total, shares[0][1])  # of hundreds of interfaces each may carry less
+    parts = [f"{name} {100 * size / total:.0f} %" for name, size in shares[:NAMED] if size >= least]
     parts[0] += f" of {size_words(total)}"
     return ", ".join(parts) + (f"; {within}" if inside >= FLOOR else "")
 

@@ -15,6 +15,8 @@ from distui.runs.watch.track import TaskTrack
 
 NEAR = 4
 """So many lines of all ranks are looked at in one question; most say their step in one of them."""
+MOST = 1e15
+"""No step and no epoch is beyond this: they are compared, and told without a fraction."""
 
 Said = Sequence[tuple[float | None, bytes]]
 """Lines with their times, the newest first."""
@@ -91,7 +93,7 @@ def _text(line: bytes) -> str:
 
 def _step(rank: int, groups: dict[str, str | None], at: float | None, now: float) -> RankStep | None:
     values = {name: value for name, text in groups.items() if text and (value := number(text)) is not None}
-    if not math.isfinite(values.get("step", math.nan)) or not math.isfinite(values.get("epoch", 0.0)):
+    if not (abs(values.get("step", math.nan)) < MOST and abs(values.get("epoch", 0.0)) < MOST):
         return None
     step, epoch = values.pop("step"), values.pop("epoch", None)
     return RankStep(rank, step, now if at is None else min(at, now), epoch, values)
