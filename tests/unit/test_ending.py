@@ -10,9 +10,14 @@ import pytest
 
 from distui.cluster.attach import ending
 from distui.cluster.attach.front_end import Ended
+from distui.cluster.attach.live_run import Live
 from distui.cluster.attach.places import RunLocation
+from distui.identity import owner
+from distui.plan.labels import TaskLabels
+from distui.runs.hosts.discover import FoundRun, FoundRuns, FoundTask
 from distui.runs.lines.events import RunEnded
-from fakehosts.runs import plan_for
+from distui.spec.hosts.inventory import Host
+from fakehosts.runs import facts_of, plan_for
 
 LEFT = "h2: not reached, may still run"
 ENDS = [
@@ -86,3 +91,27 @@ async def test_any_host_may_have_what_is_missing_of_a_plan_that_labels_gave(monk
     looks(monkeypatch, None, {"h9": "gone"})
     unused: Any = None
     assert not await ending._is_gone(unused, RunLocation("r1", None, ()), half)
+
+
+@pytest.mark.parametrize(("offset", "started", "meant"), [(60.0, 1050.0, True), (-60.0, 950.0, False)])
+async def test_of_several_runs_of_a_name_those_that_ran_when_the_stop_was_asked_for_are_stopped(
+    monkeypatch: pytest.MonkeyPatch, offset: float, started: float, meant: bool
+) -> None:
+    """By our clock: that of the host is a minute ahead, or behind."""
+    stopped: list[str] = []
+    labels = TaskLabels("r1", 0, (0,), "h1", "j", launch="other", owner=owner())
+    task = FoundTask("h1", "c0", labels, {}, True, "running", started=started)
+
+    async def find(*_: Any, **__: Any) -> FoundRuns:
+        return FoundRuns((FoundRun("r1", (task,)),), {})
+
+    async def stop(*args: Any) -> list[str]:
+        stopped.append(args[3].id)
+        return []
+
+    monkeypatch.setattr(ending, "find_runs", find)
+    monkeypatch.setattr(ending, "_stop_task", stop)
+    live = Live(None, plan_for("h1", launch="beef"), {}, {"h1": facts_of("h1", clock_offset_ms=offset * 1000)})
+    unused: Any = None
+    assert await ending._verify(unused, unused, RunLocation("r1", None, (Host("h1"),)), live, 1000.0) == ()
+    assert stopped == (["c0"] if meant else [])

@@ -38,7 +38,7 @@ from distui.runs.lines.events import (
     RunOpened,
     RunStalled,
 )
-from distui.runs.store.runs import StoredRun
+from distui.runs.store.runs import AlreadyFollowed, StoredRun
 from distui.runs.task.host_run import HostRun
 from distui.session import Connector
 from distui.spec.hosts.inventory import Host
@@ -294,6 +294,22 @@ async def test_who_goes_on_where_the_run_was_started_waits_for_no_other_attempt(
         await read(live_run.adopt(replace(settings, readonly=False), cluster.connector, place, live), events)
     assert isinstance(events[-1], RunEnded) and (events[-1].outcome, events[-1].attempt) == ("failed", 1)
     assert not any(isinstance(event, AttemptEnded) for event in events)
+
+
+async def test_whoever_has_the_run_by_now_keeps_what_it_records(cluster: Cluster, settings: ClusterSettings) -> None:
+    """Two take the run up as its second attempt runs, of which nothing is recorded here: the one that comes last moved
+    the other's plan and logs to those of the first attempt.
+    """
+    first = Attempts(cluster).first
+    await cluster.run(first, detach=True)
+    stored, place = settings.store.need("r1"), RunLocation("r1", settings.store.need("r1"), HOSTS)
+    live = await live_run.attach(settings, cluster.connector, place)
+    live = replace(live, plan=replace(live.plan, attempt=2))
+    stored.rank_log(0).write_text("of the other one\n")
+    before = contents(stored)
+    with stored.followed(), pytest.raises(AlreadyFollowed):
+        live_run.adopt(replace(settings, readonly=False), cluster.connector, place, live)
+    assert {**contents(stored), "lock": b""} == {**before, "lock": b""}
 
 
 @BOTH

@@ -10,7 +10,7 @@ import pytest
 
 from distui.cluster.attach.live_run import Live, _made
 from distui.cluster.attach.places import RunLocation
-from distui.errors import HostUnreachable, SessionLost, UsageError
+from distui.errors import HostCommandError, HostUnreachable, SessionLost, UsageError
 from distui.facts.host import Trouble
 from distui.monitor.containers import list_containers
 from distui.plan.labels import TaskLabels, task_from_labels
@@ -199,6 +199,18 @@ async def test_a_stop_from_afar_stops_and_removes_everything(cluster: Cluster) -
         ((text, mode),) = [(text, mode) for where, text, mode in host.puts if where == path]
         assert (text.startswith(b"bob@laptop\nuser 143 5\nmark "), mode) == (True, 0o600)
         assert host.open_sessions == 0
+
+
+@pytest.mark.parametrize("some", [True, False])
+async def test_a_stop_that_can_t_be_said_on_a_host_comes_all_the_same(cluster: Cluster, some: bool) -> None:
+    """The home there hangs, or is full."""
+    plan, found = await detached(cluster)
+    cluster.hosts[0].fails["say"] = HostCommandError("h1", "h1: sh took more than 60 s")
+    if some:
+        report = await stop_ranks(cluster.connector, found, plan, {0}, who="b", grace=5.0)
+    else:
+        report = await stop_found(cluster.connector, found, plan, who="b", grace=5.0, remove=False)
+    assert (dict(report.errors), cluster.hosts[0].containers[0].status) == ({}, "exited")
 
 
 async def test_a_kill_from_afar(cluster: Cluster) -> None:

@@ -1,4 +1,4 @@
-# ruff: noqa: UP045
+# ruff: noqa: SIM105, UP045
 # Python 3.6 runs this, and every import costs a start on the host.
 """What the helper reads by waiting for it: the engine's socket and children's pipes."""
 
@@ -121,7 +121,10 @@ class Child:
         self.out, self.err = self.process.stdout.fileno(), self.process.stderr.fileno()
         os.set_blocking(self.out, False)
         os.set_blocking(self.err, False)
-        os.write(self.process.stdin.fileno(), stdin)
+        try:
+            os.write(self.process.stdin.fileno(), stdin)
+        except BrokenPipeError:  # it has ended: what it said tells why
+            pass
 
     def take_errors(self) -> bool:
         """Read some stderr and keep its end: unread, it would stall the child. False when it is closed."""

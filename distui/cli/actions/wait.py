@@ -70,8 +70,8 @@ async def _wait(settings: Settings, out: Console, place: places.RunLocation, goa
             if goal == "running" or not mine:
                 return await _watch(settings, connector, out, place, run.plan, goal)
             sink = printer(out, settings.output, LogView(stdout=False), verbose=settings.verbose)
-            controller = adopt(settings.cluster, connector, place, run.live)
             with contextlib.suppress(AlreadyFollowed):  # another was faster: its end is ours
+                controller = adopt(settings.cluster, connector, place, run.live)
                 return (await follow(controller, sink, out, stop_on_exit=False)).exit
         again = True
 

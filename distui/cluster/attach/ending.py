@@ -197,7 +197,7 @@ async def _verify(
             front.tell(f"another run named {place.run}, of {whom}, is left as it is", "warning")
             continue
         for task in (*found.tasks, *found.others):
-            if task.running and (same or (task.started or began) < began):
+            if task.running and (same or (live.started(task) or began) < began):
                 failed += await _stop_task(connector, front, place, task, live.plan.stop_grace)
     return tuple(failed)
 

@@ -26,7 +26,7 @@ from distui.runs.attempt.replan import AttemptPlanner, NextAttempt, Ports
 from distui.runs.attempt.run_context import run_context
 from distui.runs.control.beside import StoredReader
 from distui.runs.control.controller import RunController
-from distui.runs.hosts.discover import FoundRun
+from distui.runs.hosts.discover import FoundRun, FoundTask
 from distui.runs.report.found import plan_of, unfound
 from distui.runs.report.history import stored_row
 from distui.runs.report.older import launch_of, set_aside
@@ -62,6 +62,12 @@ class Live:
     def runs(self) -> bool:
         """Whether a task of it was seen to run."""
         return self.found is not None and self.found.state in ("running", "partial")
+
+    def started(self, task: FoundTask) -> float | None:
+        """When a task began, in our clock as far as that of its host is known."""
+        facts = self.facts.get(task.host)
+        offset = (facts.clock_offset_ms or 0.0) / 1000 if facts is not None else 0.0
+        return task.started - offset if task.started is not None else None
 
 
 async def attach(
@@ -100,7 +106,8 @@ def adopt(
     """A controller that follows the run from now on, writing into this machine's folder of it.
 
     Whether its ended containers stay is what was asked for when it was started, unless `keep` says something else.
-    Raises UsageError with `--readonly`: who has a run stops and removes what its end asks for.
+    Raises AlreadyFollowed where another distui here has it by now, and UsageError with `--readonly`: who has a run
+    stops and removes what its end asks for.
     """
     settings.refuse_readonly(f"to attach to {place.run}, which nobody follows here,")
     stored = _folder(settings, place, live)
@@ -241,23 +248,22 @@ def _began(stored: StoredRun, live: Live) -> float | None:
         began = stored_row(stored).started
         if began is not None:
             return began
-    starts = []
-    for task in live.found.tasks if live.found is not None else ():
-        facts = live.facts.get(task.host)
-        if task.started is not None:
-            starts.append(task.started - ((facts.clock_offset_ms or 0.0) if facts is not None else 0.0) / 1000)
+    tasks = live.found.tasks if live.found is not None else ()
+    starts = [start for start in map(live.started, tasks) if start is not None]
     return min(starts, default=None)
 
 
 def _folder(settings: ClusterSettings, place: RunLocation, live: Live) -> StoredRun:
     """The run's folder here, with its plan and how its hosts are reached; another launch's is kept apart.
 
-    Raises CheckFailed for a full disk.
+    Raises AlreadyFollowed, and CheckFailed for a full disk.
     """
     store = settings.store
     try:
         set_aside(store, live.plan.run_id, launch_of(live.plan))
-        return _made(store.adopt(live.plan.run_id), place, live)
+        stored = store.adopt(live.plan.run_id)
+        with stored.followed():  # else what another one writes there by now is its own
+            return _made(stored, place, live)
     except OSError as exc:
         raise cannot_write(store.root / live.plan.run_id, exc, "; the run was not touched") from exc
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
@@ -35,9 +34,6 @@ SAID: frozenset[StopReason] = frozenset({"user", "timeout", "lost", "hang", "fai
 
 NEVER_MET = 10.0
 """Seconds that a stop waits for a host which did not answer from its beginning on."""
-
-SAY_SECONDS = 5.0
-"""How long a stop waits until it is said on a host."""
 
 AGAIN_SECONDS = 5.0
 """After how long a host that did not stop its tasks is asked again: nobody else would end them."""
@@ -230,9 +226,7 @@ async def _stop(attempt: Attempt, reason: StopReason, grace: float) -> None:
 
     async def one(host: HostRun) -> None:
         if said is not None and live & {task.index for task in host.tasks}:
-            with contextlib.suppress(DistuiError, TimeoutError):
-                async with asyncio.timeout(SAY_SECONDS):
-                    await host.notes.say_stopped(said)
+            await host.notes.say_stopped(said)
         await _stop_on(attempt, host, live, grace, lambda: attempt.run.requests.count > asked)
 
     # A reader that is behind gets it later: its ranks end all the same. What they do then is reported after it.

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Iterable
 from dataclasses import replace
 from secrets import token_hex
 
+from distui.errors import DistuiError
 from distui.plan.model import Task
 from distui.runs.hosts import memory_kill, readers, stop_word
 from distui.runs.hosts.memory_kill import MemoryKill
@@ -15,9 +17,12 @@ from distui.runs.store.end_record import read_record
 from distui.runs.task.host_access import HostAccess
 from distui.runs.task.host_claim import HostClaim
 
+SAY_SECONDS = 5.0
+"""How long a stop waits until it is said on a host: ranks are stopped also where that can't be written."""
+
 
 class HostNotes:
-    """Notes in the folder of a launch. Every method may raise HostError."""
+    """Notes in the folder of a launch. Every method but those that say a stop may raise HostError."""
 
     def __init__(self, access: HostAccess, claim: HostClaim) -> None:
         self._at = access
@@ -68,20 +73,21 @@ class HostNotes:
         """Leave word on the host that somebody stops this run, for whoever follows it. The first word stays, also of
         somebody else's stop just before.
         """
-        if not self._word_left:
-            await self._say(replace(word, mark=self._sign), None)
-            self._word_left = True
+        self._word_left = self._word_left or await self._say(replace(word, mark=self._sign), None)
 
     async def say_ended(self, word: StopWord, tasks: Iterable[Task]) -> None:
         """The same of these tasks alone: the run is not stopped."""
         await asyncio.gather(*(self._say(word, task.index) for task in tasks))
 
-    async def _say(self, word: StopWord, task: int | None) -> None:
-        path = f"{await self._at.run_dir()}/{stop_word.file_of(task)}"
-        beside = f"{path}-{token_hex(4)}"
-        await self._at.run_repeatable(
-            ("sh", "-c", stop_word.SAY, "distui-say", path, word.text(), beside, str(word.minutes))
-        )
+    async def _say(self, word: StopWord, task: int | None) -> bool:
+        """Whether it is said."""
+        with contextlib.suppress(DistuiError, TimeoutError):
+            async with asyncio.timeout(SAY_SECONDS):
+                path = f"{await self._at.run_dir()}/{stop_word.file_of(task)}"
+                said = (path, word.text(), f"{path}-{token_hex(4)}", str(word.minutes))
+                await self._at.run_repeatable(("sh", "-c", stop_word.SAY, "distui-say", *said))
+                return True
+        return False
 
     async def stopped_by(self, offset_ms: float | None, task: int | None = None) -> StopWord | None:
         """Who else stopped the run, or this task alone, when and why; None when nobody said so, or only we did.
