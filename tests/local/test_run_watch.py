@@ -148,6 +148,19 @@ async def test_what_was_said_before_it_was_followed_is_progress_of_then(make: An
     assert reported[-1].values["step"] == 599
 
 
+async def test_progress_is_of_now_though_a_clock_was_set(make: Any) -> None:
+    """The host's by an hour back, or ours forward: what it says then is corrected by what a ping has told of it."""
+    watched = make(dataclasses.replace(plan_for("h1"), progress=r"step (?P<step>\d+)"))
+    begin = watched.now = datetime(2026, 11, 21, tzinfo=UTC).timestamp()
+    async with watched.watch.following(watched.hosts, adopted=False):
+        for step, hour in enumerate((b"2026-11-21T00", b"2026-11-20T23")):
+            watched.now = begin + 10 * step
+            watched.tracker.clock_read("h1", Reading(watched.now, watched.now - 3600 * step, watched.now))
+            stamp, piece = hour + b":00:%02d.000000000Z" % (10 * step), b"step %d\n" % step
+            await watched.watch.take("h1", Records(0, Batch((1,), (stamp,), (piece,)), ResumePoint()))
+    assert [reported.at - begin for reported in watched.of(Progressed)] == pytest.approx([0, 10])
+
+
 async def test_progress_is_reported_though_nobody_says_another_line(make: Any) -> None:
     """A step that waited for its second, and one of a rank of which nobody knew yet that it leads; once a second."""
     watched = make(dataclasses.replace(plan_for("h1", "h2"), progress=r"step (?P<step>\d+)"))

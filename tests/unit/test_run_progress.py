@@ -51,7 +51,8 @@ def test_the_newest_line_is_reported_once_a_second() -> None:
 
 def test_the_speed_is_by_the_stamps_of_the_lines() -> None:
     """A backlog that arrives at once still gives the seconds between its steps; the host's clock is corrected."""
-    teller = ProgressTeller(PATTERN, 0, "h1", offset=3600.0)
+    teller = ProgressTeller(PATTERN, 0, "h1")
+    teller.offset = 3600.0
     teller.take(said("step 10 loss 1", stamp="2026-01-01T00:00:00.0Z"), 5.0)
     progress = teller.take(said("step 20 loss 1", stamp="2026-01-01T00:00:25.0Z"), 6.0)
     assert progress is not None and progress.seconds_per_step == 2.5
@@ -69,7 +70,8 @@ def test_what_was_said_while_nobody_followed_is_of_then() -> None:
     """Lines that come at once give several points, bounded, each of when its line was said; none of them is lost to
     the newest one.
     """
-    teller = ProgressTeller(PATTERN, 0, "h1", offset=60.0)
+    teller = ProgressTeller(PATTERN, 0, "h1")
+    teller.offset = 60.0
     lines = [
         LogLine("stdout", f"step {i} loss {3 - i / 1000:.3f}" if i % 2 else "other", stamp(NIGHT + 60 + i))
         for i in range(1000)

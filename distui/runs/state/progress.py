@@ -169,17 +169,15 @@ class Progress:
 class ProgressTeller:
     """Lines of one rank -> one event a second at most, while its pattern matches, dated as the line was said.
 
-    What comes before a second is over waits: `due` tells it then, also when the rank says nothing more. `offset` is how
-    far the host's clock is ahead of ours, in seconds: stamps are the host's. `before` did so of the same run until now,
-    from another rank's lines.
+    What comes before a second is over waits: `due` tells it then, also when the rank says nothing more. `before` did so
+    of the same run until now, from another rank's lines.
     """
 
-    def __init__(
-        self, regex: str, rank: int, host: str, *, offset: float = 0.0, before: ProgressTeller | None = None
-    ) -> None:
+    def __init__(self, regex: str, rank: int, host: str, *, before: ProgressTeller | None = None) -> None:
         self.rank = rank
         self._host = host
-        self._offset = offset
+        self.offset = 0.0
+        """How far the host's clock is ahead of ours, in seconds; kept up to date by whoever reads it."""
         self._stamps = Stamps()
         self._progress = Progress(regex)
         self._reported_at: float = before._reported_at if before is not None else float("-inf")
@@ -220,7 +218,7 @@ class ProgressTeller:
     def _said(self, line: LogLine) -> float | None:
         """When a line was said, in our clock; None where the engine gives no time."""
         at = self._stamps.parse(line.stamp)
-        return None if at is None else at - self._offset
+        return None if at is None else at - self.offset
 
     def _when(self, line: LogLine, now: float) -> float:
         """The same, of a line that is read now. The time of a progress bar is that of its beginning, and it was drawn

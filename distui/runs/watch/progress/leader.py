@@ -65,17 +65,16 @@ class ProgressWatch:
         await self._give_up(leading.given_up)
 
     def _teller_of(self, rank: int) -> ProgressTeller:
-        regex, host = self._tracker.plan.progress or "", self._tasks[rank].host
-        offset = self._tracker.offset_ms(host) / 1000
-        return ProgressTeller(regex, rank, host, offset=offset, before=self._teller)
+        return ProgressTeller(self._tracker.plan.progress or "", rank, self._tasks[rank].host, before=self._teller)
 
     async def _read(self, teller: ProgressTeller, lines: Sequence[LogLine]) -> None:
-        now = self._tracker.clock()
+        now, host = self._tracker.clock(), self._tasks[teller.rank].host
+        teller.offset = self._tracker.offset_ms(host) / 1000
         for earlier in teller.earlier(lines, now):
             await self._emit(earlier)
         await self._tell(teller.take(lines, now))
         for words in teller.odd():
-            await self._warn(f"rank {teller.rank}: {words}", self._tasks[teller.rank].host)
+            await self._warn(f"rank {teller.rank}: {words}", host)
         await self._give_up(teller.given_up)
 
     async def _give_up(self, why: str) -> None:
