@@ -369,20 +369,27 @@ def test_storage_s_infiniband_left_out_leaves_roce() -> None:
     assert [(n.fabric, n.ifname, n.hcas) for n in made.networks] == [("roce", "r1", ("mlx5_1:1",))] * 2
 
 
+@pytest.mark.parametrize("vlan", [True, False])
 @pytest.mark.parametrize("shared", [True, False])
-def test_management_s_roce_port_takes_no_place_of_the_rails(shared: bool) -> None:
-    """Its address is on a VLAN over a bond; rails are in subnets of their own, or routed, one subnet a link."""
+def test_management_s_roce_port_takes_no_place_of_the_rails(shared: bool, vlan: bool) -> None:
+    """Its address is on a bond, or a VLAN over it; rails are in subnets of their own, or routed, one subnet a link."""
 
     def of(name: str, i: int) -> HostFacts:
         rails = [nic(f"r{n}", f"10.1.{n}.{i}/24" if shared else f"10.1.{n}.{2 * i}/31") for n in (0, 1)]
         ports = [dataclasses.replace(hca(f"mlx5_{n}", f"r{n}", layer="Ethernet"), rate_gbps=400.0) for n in (0, 1)]
-        ports.append(dataclasses.replace(hca("mlx5_bond_0", "eno1", layer="Ethernet"), rate_gbps=50.0))
-        vlan = dataclasses.replace(nic("bond0.100", f"10.0.0.{i}/24"), over=("bond0", "eno1", "eno2"))
-        return host(name, vlan, *rails, ib=tuple(ports), default="bond0.100")
+        below = "eno1" if vlan else "bond0"
+        ports.append(dataclasses.replace(hca("mlx5_bond_0", below, layer="Ethernet"), rate_gbps=50.0))
+        over = ("bond0", "eno1", "eno2") if vlan else ("eno1", "eno2")
+        named = "bond0.100" if vlan else "bond0"
+        management = dataclasses.replace(nic(named, f"10.0.0.{i}/24"), over=over)
+        return host(name, management, *rails, ib=tuple(ports), default=named)
 
     made = routes(of("a", 1), of("b", 2))
-    assert all({"mlx5_0:1", "mlx5_1:1"} <= set(n.hcas) for n in made.networks)
-    assert not shared or all("mlx5_bond_0:1" not in n.hcas for n in made.networks)
+    also = ("mlx5_bond_0:1",) if shared and not vlan else ()
+    assert [n.hcas for n in made.networks] == [("mlx5_0:1", "mlx5_1:1", *also)] * 2
+    assert any("must be routed between them" in warning for warning in made.warnings) != shared
+    pinned = routes(of("a", 1), of("b", 2), data={name: DataNetwork(hcas="mlx5_1") for name in ("a", "b")})
+    assert [n.hcas for n in pinned.networks] == [("mlx5_1:1",)] * 2 and not pinned.warnings
 
 
 def test_of_equally_fast_ones_roce_s_own_interface_goes_before_its_vlan() -> None:

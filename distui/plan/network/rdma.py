@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from distui.facts.host import HostFacts, IbPort
 from distui.plan.network import fabric
-from distui.plan.network.fabric import INFINIBAND, ROCE
+from distui.plan.network.fabric import INFINIBAND, ROCE, Network
 from distui.plan.network.inputs import Inputs
 from distui.spec.hosts.inventory import Host
 from distui.spec.hosts.names import natural
@@ -35,19 +35,21 @@ def without_left_out(job: Job, host: Host, facts: HostFacts) -> HostFacts:
     )
 
 
-def ports_used(inputs: Inputs, host: Host, kind: FabricKind) -> tuple[str, ...]:
-    """`hca:port` of the ports a host uses: as pinned, else the ACTIVE ones that face peers, without those left out."""
+def ports_used(inputs: Inputs, kind: FabricKind) -> dict[str, tuple[str, ...]]:
+    """`hca:port` of the ports each host uses: as pinned, else the ACTIVE ones that face peers and are not left out."""
     if kind not in ("ib", "roce"):
-        return ()
-    facts = inputs.facts[host.name]
-    ports = fabric.rdma_ports(facts, INFINIBAND if kind == "ib" else ROCE)
-    pattern = pattern_of(inputs.job, host)
-    if pattern and not pattern.startswith("^"):
-        ports = _pinned_ports(inputs, host, facts, pattern)
-    else:
-        ports = fabric.select_hcas(pattern, ports) if pattern else ports
-        ports = ports if kind == "ib" else _facing_peers(inputs, facts, ports)
-    return natural(fabric.port_name(p) for p in ports)
+        return {host.name: () for host in inputs.hosts}
+    pinned: dict[str, tuple[IbPort, ...]] = {}
+    others: dict[str, tuple[IbPort, ...]] = {}
+    for host in inputs.hosts:
+        facts, pattern = inputs.facts[host.name], pattern_of(inputs.job, host)
+        ports = fabric.rdma_ports(facts, INFINIBAND if kind == "ib" else ROCE)
+        if pattern and not pattern.startswith("^"):
+            pinned[host.name] = _pinned_ports(inputs, host, facts, pattern)
+        else:
+            others[host.name] = fabric.select_hcas(pattern, ports) if pattern else ports
+    chosen = pinned | (others if kind == "ib" else _facing_peers(inputs, others))
+    return {host.name: natural(map(fabric.port_name, chosen[host.name])) for host in inputs.hosts}
 
 
 def _pinned_ports(inputs: Inputs, host: Host, facts: HostFacts, pattern: str) -> tuple[IbPort, ...]:
@@ -63,23 +65,47 @@ def _pinned_ports(inputs: Inputs, host: Host, facts: HostFacts, pattern: str) ->
     return active
 
 
-def _facing_peers(inputs: Inputs, facts: HostFacts, ports: tuple[IbPort, ...]) -> tuple[IbPort, ...]:
-    """A host's RoCE ports whose interface is in a subnet that every host has; all of them when none is."""
+def _facing_peers(inputs: Inputs, left: Mapping[str, tuple[IbPort, ...]]) -> dict[str, tuple[IbPort, ...]]:
+    """Each host's RoCE ports whose interface is in a subnet that every host has. Where every host has faster ones with
+    an address elsewhere, those: rails may be routed, one subnet a link, beside a management network that all share.
+    All of them when there is neither.
+    """
     subnets = Counter(
         network
         for f in inputs.facts.values()
         for network in {o.network for o in fabric.offers(f) if o.network is not None}
     )
     everywhere = {network for network, n in subnets.items() if n == len(inputs.facts)}
-    facing = [o.nic for o in fabric.offers(facts) if o.network in everywhere]
-    names, below = {nic.name for nic in facing}, {name for nic in facing for name in nic.over}
-    fastest = max((p.rate_gbps or 0.0 for p in ports), default=0.0)
+    facing = {name: _in_subnets(inputs.facts[name], ports, everywhere) for name, ports in left.items()}
+    routed = {name: _routed(inputs.facts[name], ports, facing[name]) for name, ports in left.items()}
+    if not (routed and all(routed.values())):
+        return {name: facing[name] or ports for name, ports in left.items()}
+    if inputs.verbs:
+        text = "the fastest RoCE ports are in no subnet that all hosts share, and must be routed between them"
+        inputs.notes.warnings.append(f"{text}; `hcas` names others")
+    return routed
+
+
+def _in_subnets(facts: HostFacts, ports: tuple[IbPort, ...], subnets: Collection[Network]) -> tuple[IbPort, ...]:
+    nics = [o.nic for o in fabric.offers(facts) if o.network in subnets]
+    names, below = {nic.name for nic in nics}, {name for nic in nics for name in nic.over}
+    fastest = _fastest(ports)
 
     def faces(port: IbPort) -> bool:
-        # Below a VLAN only the fastest: the management's joins no rails, nor takes the place of routed ones.
+        # Below a VLAN only the fastest: the management's joins no rails.
         return port.netdev in names or (port.netdev in below and (port.rate_gbps or 0.0) >= fastest)
 
-    return tuple(p for p in ports if faces(p)) or ports
+    return tuple(p for p in ports if faces(p))
+
+
+def _routed(facts: HostFacts, ports: tuple[IbPort, ...], facing: tuple[IbPort, ...]) -> tuple[IbPort, ...]:
+    """The ports with an address that are faster than all that face peers."""
+    names, slower = {o.nic.name for o in fabric.offers(facts)}, _fastest(facing)
+    return tuple(p for p in ports if p.netdev in names and (p.rate_gbps or 0.0) > slower)
+
+
+def _fastest(ports: Iterable[IbPort]) -> float:
+    return max((p.rate_gbps or 0.0 for p in ports), default=0.0)
 
 
 def other_rdma(inputs: Inputs) -> Iterator[str]:

@@ -43,7 +43,7 @@ def _networks(inputs: Inputs) -> tuple[HostNetwork, ...]:
     choice = None if inputs.notes.problems else choose(inputs, pools)
     if choice is None:
         return ()
-    hcas = {h.name: ports_used(inputs, h, choice.kind) for h in inputs.hosts}
+    hcas = ports_used(inputs, choice.kind)
     check_rails(inputs, hcas, choice.kind)
     inputs.notes.reasons.append(f"network: {choice.why}")
     if choice.kind == "tcp" and inputs.verbs and inputs.job.fabric.kind == "auto" and not inputs.one_machine:
