@@ -358,6 +358,48 @@ async def test_logs_of_a_run_whose_name_is_used_again_end_with_it(
     assert [text for _, text in out.said] == ["one", "two"]
 
 
+@pytest.mark.parametrize("kept", [True, False])
+async def test_a_run_whose_name_is_used_again_before_its_logs_are_whole(
+    home: Path, monkeypatch: pytest.MonkeyPatch, kept: bool
+) -> None:
+    """It ended well, as the new one is followed: nothing said that lines are missing."""
+    store = RunStore(home / ".local/state/distui")
+    stored = store.create("r1")
+    stored.write_plan({"run_id": "r1", "job": "smoke", "tasks": [{"index": 0, "ranks": [0], "host": "h0"}]})
+    reported = list[str]()
+
+    def looks() -> Iterator[bool]:
+        yield True
+        yield True
+        if kept:
+            stored.path.rename(stored.path.with_name("r1~1"))
+        else:
+            store.remove("r1")
+        store.create("r1").rank_log(0).write_bytes(b"of the new one\n")
+        while True:
+            yield True
+
+    looking = looks()
+    old = property(lambda run: next(looking) if run.run_id == "r1" else False)
+    monkeypatch.setattr(StoredRun, "is_followed", old)
+    out = Kept(Wanted())
+    async with asyncio.timeout(30):
+        good = await of_run.read_run(
+            ClusterSettings({}),
+            pytest.fail,
+            RunLocation("r1", stored, ()),
+            out,
+            lambda words, _: reported.append(words),
+            follow=True,
+        )  # type: ignore[arg-type]
+    words = (
+        "r1 is not followed here any more: another run has its name, and its logs here, kept as r1~1, are not whole"
+        if kept
+        else "r1 was removed here: another run has its name"
+    )
+    assert (good, reported, out.said) == (False, [words], [])
+
+
 class Kept(LogSink):
     """Keeps the lines, each with its moment."""
 

@@ -27,6 +27,7 @@ from distui.runs.lines.times import Stamps, times_in, times_of
 from distui.runs.report.states import ENDED
 from distui.runs.report.summary import summary
 from distui.runs.report.timeline import Timeline
+from distui.runs.store.held_folder import HeldFolder
 from distui.runs.store.new_lines import NO_CUT, cut_of, inode_of
 from distui.runs.store.runs import StoredRun
 from distui.whole import whole
@@ -79,7 +80,8 @@ async def show(stored: StoredRun, out: LogSink, *, follow: bool, merge: bool = F
     """Write the wanted lines rank after rank, with `merge` in the order they were said; with `follow` go on until the
     run is over or stdout closed. Returns what could not be read, in words.
     """
-    return await show_files(rank_files(stored), out, merge=merge, over=_Owners(stored).are_gone if follow else None)
+    over = _Owners(stored).are_gone if follow else None
+    return await show_files(rank_files(stored), out, merge=merge, over=over)
 
 
 class _Owners:
@@ -87,13 +89,13 @@ class _Owners:
 
     def __init__(self, stored: StoredRun) -> None:
         self._stored = stored
-        self._folder = inode_of(stored.path)
+        self._folder = HeldFolder(stored)
         self._until: float | None = None
         """Until when the next one is waited for."""
 
     def are_gone(self) -> bool:
         """Whether the run has ended, or the last one has left it for so long that nobody is about to go on."""
-        if inode_of(self._stored.path) != self._folder:  # removed, or another run has its name by now
+        if not self._folder.is_here:  # removed, or another run has its name by now
             return True
         if self._stored.is_followed:
             self._until = None

@@ -19,6 +19,7 @@ from distui.cluster.settings import ClusterSettings
 from distui.errors import NotFound, UsageError
 from distui.plan.labels import named_ranks
 from distui.runs.lines.events import Level
+from distui.runs.store.held_folder import HeldFolder
 from distui.runs.store.masking import stored_secrets
 from distui.runs.store.runs import StoredRun
 from distui.session import Connector
@@ -43,11 +44,12 @@ async def read_run(
     """
     if place.is_complete and not out.wanted.stderr_only:
         assert place.stored is not None
+        held = HeldFolder(place.stored)
         if follow and place.hosts and not place.stored.is_followed:  # what is followed is what lives under the name
             async with connect(place.hosts) as connector:
                 await places.find(connector, place)
         good = await read_here(settings, place.stored, out, tell, follow=follow, merge=merge)
-        return not (follow and _left_early(place, out, tell)) and good
+        return not (follow and _left_early(replace(place, stored=held.find()), out, tell)) and good
     async with connect(place.hosts) as connector:
         try:
             live = await attach(settings, connector, place)
@@ -88,7 +90,12 @@ async def read_here(
 def _left_early(place: RunLocation, out: LogSink, tell: Tell) -> bool:
     """Say so where whoever followed the run here is gone before all that it prints was written."""
     early = not (out.closed or place.is_complete)
-    if early:
+    if early and place.stored is None:
+        tell(f"{place.run} was removed here: another run has its name", "warning")
+    elif early and place.stored is not None and place.stored.run_id != place.run:
+        words = "is not followed here any more: another run has its name, and its logs here"
+        tell(f"{place.run} {words}, kept as {place.stored.run_id}, are not whole", "warning")
+    elif early:
         words = "is not followed here any more, and its logs here are not whole"
         tell(f"{place.run} {words}: `distui logs -f {place.run}` reads on from its hosts", "warning")
     return early

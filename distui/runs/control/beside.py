@@ -7,8 +7,6 @@ when one owner leaves and another goes on: that one cuts the logs to its checkpo
 from __future__ import annotations
 
 import contextlib
-import os
-import weakref
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -18,8 +16,9 @@ from distui.frozen import frozen
 from distui.runs.lines.event_json import event_of
 from distui.runs.lines.events import AttemptEnded, Event, LogLine, LogLines, RunEnded, RunOpened
 from distui.runs.lines.text import text_of
+from distui.runs.store.held_folder import HeldFolder
 from distui.runs.store.new_figures import NewFigures
-from distui.runs.store.new_lines import LogBegin, NewLines, NewLogLines, begins_of, cut_of, inode_of, size_of
+from distui.runs.store.new_lines import LogBegin, NewLines, NewLogLines, begins_of, cut_of, size_of
 from distui.runs.store.recorded import tasks_of
 from distui.runs.store.runs import StoredRun
 
@@ -44,7 +43,7 @@ class StoredReader:
         self.stored = stored
         self._events = NewLines(stored.path / "events.ndjson")
         self._begin = size_of(self._events.path)
-        self._folder = self._hold()
+        self._folder = HeldFolder(stored)
         self._renamed = False
         self._figures = NewFigures(stored)
         self._cut = cut_of(stored.path)
@@ -57,30 +56,16 @@ class StoredReader:
         """Read on where the run's folder is by now: it has another name once another run has its own. False where it is
         gone, and its name is another's.
         """
-        here = inode_of(self.stored.path)
-        self._folder = self._folder or self._hold()
-        if here in (0, self._folder):
-            return True
-        older = (path for path in self.stored.path.parent.iterdir() if path.name.startswith(f"{self.stored.run_id}~"))
-        moved = next((StoredRun(path) for path in older if inode_of(path) == self._folder), None)
-        if moved is not None:
-            self.move(moved)
+        found = self._folder.find()
+        if found not in (None, self.stored):
+            self.move(found)
             self._renamed = True
-        return moved is not None
-
-    def _hold(self) -> int:
-        """The number of the folder, which no other one gets while this reader lives; 0 where there is none yet."""
-        try:
-            folder = os.open(self.stored.path, os.O_RDONLY | os.O_DIRECTORY)
-        except OSError:
-            return 0
-        weakref.finalize(self, os.close, folder)
-        return os.fstat(folder).st_ino
+        return found is not None
 
     def move(self, stored: StoredRun) -> None:
         """Read on in `stored`, where the folder or a copy of it is, from where it is by now."""
         self.stored = stored
-        self._folder = self._hold()
+        self._folder = HeldFolder(stored)
         self._events.move(stored.path)
         self._figures.move(stored)
         for log in self._logs.values():
