@@ -1051,6 +1051,39 @@ def test_the_error_of_a_rank_that_a_program_started_is_shown(log: list[str]) -> 
     assert (found.rank, found.excerpt) == (1, tuple(RAISED))
 
 
+LOST = [f"[rank0]: {line.partition(' ')[2]}" for line in CLOSED]
+
+
+@pytest.mark.parametrize(
+    ("ends", "closed", "words"),
+    [
+        ([(0, -15, 20), (1, 3, 21)], (20,), "exit 3"),
+        ([(0, -15, 20), (1, -11, 21)], (20,), "killed by SIGSEGV (segmentation fault), exit 139"),
+        ([(1, 3, 21), (0, 1, 20)], (), "exit 3"),
+        ([(1, 1, 21), (0, 1, 20)], (), "exit 1"),
+    ],
+)
+def test_a_process_of_the_job_s_own_torchrun_that_ended_without_a_word_is_named(
+    ends: list[tuple[int, int, int]], closed: tuple[int, ...], words: str
+) -> None:
+    """Reports of torch 2.13: the other one says that its peer closed the connection, and torchrun ends it or not."""
+    said = tuple(Line(10.0 + at / 100, text) for at, text in enumerate(["step 20", *LOST]))
+    found = verdict(task(0, ended(12.0), *said, *agent(11.0, *ends, closed=closed)))
+    failure = found.failure
+    assert failure is not None
+    assert failure.cause == f"its process with rank 1 ended by itself, by torchrun's report: {words}"
+    assert not failure.unsure
+
+
+def test_a_torchrun_of_the_job_s_own_whose_processes_all_lost_others_names_none() -> None:
+    """Those may be on another host."""
+    said = [line.replace("rank2", f"rank{rank}") for rank in (0, 1) for line in CLOSED]
+    lines = tuple(Line(10.0 + at / 100, text) for at, text in enumerate(["step 20", *said]))
+    failure = verdict(task(0, ended(12.0), *lines, *agent(11.0, (0, 1, 20), (1, 1, 21)))).failure
+    assert failure is not None
+    assert failure.cause == "a peer went away"
+
+
 @pytest.mark.parametrize("tag", ["[1,{}]<stderr>:", "[1,{}]<stderr>: ", "[{}]<stderr>:", "(Trainer pid={}) "])
 def test_the_error_of_a_rank_that_another_launcher_started_is_shown(tag: str) -> None:
     """`mpirun --tag-output`, horovodrun, Ray: its own lines, without those of the rank beside it."""

@@ -19,6 +19,7 @@ from distui.runs.verdict.ends.stops import STOP_CODES, caused, done_by_then, fel
 from distui.runs.verdict.evidence import End, Evidence, Lines, Stop, TaskSeen, lines_of
 from distui.runs.verdict.lines.by_then import said_by_then
 from distui.runs.verdict.lines.last_words import LastWords, last_words, numbers
+from distui.runs.verdict.lines.own_launcher import with_its_own
 from distui.runs.verdict.lines.torchrun import AgentWords, agent_words
 
 AT_ONCE = 2.0
@@ -180,9 +181,9 @@ def _whole(evidence: Evidence, task: TaskSeen, end: End, stop: Stop | None, line
     doubt = _doubt(evidence, task, end, stop)
     if end.code == 0 and not end.oom:
         return replace(part, how="stopped" if _was_asked(evidence, stop, task, end, doubt) else "succeeded")
-    words = last_words(lines)
+    words = with_its_own(last_words(lines), lines)
     if stop is not None:
-        early = _said_before(stop, lines, doubt)
+        early = with_its_own(_said_before(stop, lines, doubt), lines)
         if early is None and _stopped(evidence, stop, task, end, end.code, end.at, doubt):
             return replace(part, how="stopped", words=words)
         words = early or words
