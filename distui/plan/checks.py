@@ -46,6 +46,8 @@ def _job_faults(job: Job, hosts: Sequence[Host], run_id: str) -> Iterator[tuple[
         yield f"the command begins with {job.command[0]!r}, which is no program", "without a container name the program"
     if any(h.engine != "process" for h in hosts):
         yield from _image_faults(job)
+        if (job.workdir or "").startswith("~/"):
+            yield f"workdir {job.workdir} is no folder in a container", "write an absolute path, such as /work"
     for key, text in _texts(job):
         if "\0" in text or _is_broken(text):
             yield f"{key} holds a NUL byte or is not valid UTF-8, which no command line can carry", ""
@@ -204,6 +206,19 @@ def _networks_apart(job: Job, places: Sequence[HostPlacement]) -> Iterator[str]:
             )
 
 
+_OF_CONTAINERS = (
+    "entrypoint", "volumes", "user", "network", "ipc", "shm_size", "ulimits", "devices", "cap_add", "docker_args",
+)  # fmt: skip
+
+
+def _without_effect(job: Job, places: Sequence[HostPlacement]) -> Iterator[str]:
+    """Keys that only a container has, on hosts without one; a volume that has the host's own path changes nothing."""
+    names = [place.name for place in places if place.host.engine == "process"]
+    usual = Job(job.name, volumes=tuple(v for v in job.volumes if len({*v.split(":")[:2]}) == 1))
+    if names and (keys := [key for key in _OF_CONTAINERS if getattr(job, key) != getattr(usual, key)]):
+        yield f"{fold(names)}: without a container these keys of the job have no effect: {', '.join(keys)}"
+
+
 def _short(text: str, most: int = 40) -> str:
     """The beginning of a text, on one line."""
     line = " ".join(text.split())
@@ -228,6 +243,7 @@ def warn_job(job: Job, places: Sequence[HostPlacement], backend: Backend) -> lis
         )
     warnings += [f"{p.name}: {words}" for p in places if (words := slow_shell_words(p.facts.shell_s))]
     warnings += _networks_apart(job, places)
+    warnings += _without_effect(job, places)
     warnings += _gpus_out_of_reach(job, places)
     if backend == "mpi" and job.launcher == "env":
         warnings.append(

@@ -84,8 +84,8 @@ def _on_hang(text: str) -> OnHang:
 
 Number = Annotated[int, Form(str, _int)]
 Some = Annotated[int, Form(lambda count: str(count or ""), _int)]
-Seconds = Annotated[float, Form("{:g}".format, _float)]
-Limit = Annotated[float, Form(lambda seconds: f"{seconds:g}" if seconds else "", _float)]
+Seconds = Annotated[float, Form("{:.15g}".format, _float)]
+Limit = Annotated[float, Form(lambda seconds: f"{seconds:.15g}" if seconds else "", _float)]
 Numbers = Annotated[tuple[int, ...], Form(format_ranks, parse_ranks)]
 Flag = Annotated[bool, Form(lambda is_on: "yes" if is_on else "", "yes".__eq__)]
 Hang = Annotated[OnHang, Form(lambda asked: "" if asked == "tell" else asked, _on_hang)]

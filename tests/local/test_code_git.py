@@ -120,7 +120,9 @@ def test_a_ref_is_one_commit(repo: Path, tmp_path: Path) -> None:
     assert (old / "kept.log").read_text() == "tracked though ignored\n"
     assert (old / "src" / "run.sh").stat().st_mode & 0o100
     assert os.readlink(old / "src" / "link") == "run.sh"  # noqa: PTH115
-    assert sorted(p.name for p in there.checkout("main", "src/").folder.iterdir()) == ["link", "run.sh"]
+    for name in ("src/", "./src", "src/./"):
+        assert sorted(p.name for p in there.checkout("main", name).folder.iterdir()) == ["link", "run.sh"]
+    assert there.checkout("main", ".").folder == there.checkout("main", None).folder
     assert found[None].folder == found["main"].folder
 
 

@@ -71,6 +71,12 @@ def test_flags_take_the_place_of_job_keys(order: Any) -> None:
     assert found.command == ("python", "train.py", "--lr", "0.1")
 
 
+def test_words_go_to_the_last_command_of_a_text(order: Any) -> None:
+    """A block of text ends with a newline: they were a command of their own, which nobody found."""
+    Path("job.yaml").write_text(JOB.replace("[python, train.py]", "|\n  cd src\n  python train.py\n"))
+    assert order(words=("--lr", "0.1")).job.command == "cd src\npython train.py --lr 0.1"
+
+
 @pytest.mark.parametrize("name", ["job", "net"])
 def test_a_job_that_is_named_without_its_file(order: Any, name: str) -> None:
     """By the file's name without its end, or as the job is called, after which its runs are: the file is said."""

@@ -8,6 +8,7 @@ import pytest
 
 from distui.plan.command import docker, limit
 from distui.plan.command.process import PROGRAM
+from distui.plan.labels import task_from_labels
 from distui.plan.model import RunPlan
 from distui.plan.plan import plan
 from distui.plan.text.render import render_text
@@ -42,6 +43,21 @@ def test_an_entry_point_comes_inside() -> None:
     start = made.tasks[0].start
     assert start[start.index("--entrypoint") + 1] == "timeout"
     assert start[start.index("img:1") + 1 :] == ("--foreground", "-k", "5", "60", "/run.sh", "a")
+
+
+def test_an_entry_point_that_is_taken_away_is_no_word() -> None:
+    """`entrypoint: ""` runs the command itself: timeout was told to run a program without a name."""
+    start = plan_for("h1", command=("a",), entrypoint="", max_duration=60.0).tasks[0].start
+    assert start[start.index("--entrypoint") + 1] == "timeout"
+    assert start[start.index("img:1") + 1 :] == ("--foreground", "-k", "5", "60", "a")
+
+
+def test_a_limit_of_weeks_is_told_to_the_second() -> None:
+    """`1.23457e+06` is three seconds more, and a task that timeout ended sooner counted as failed."""
+    (task,) = plan_for("h1", command=("a",), max_duration=1_234_567.0).tasks
+    assert task.start[-3:] == ("5", "1234567", "a")
+    labels = task_from_labels(task.labels)
+    assert labels is not None and labels.max_duration == 1_234_567.0
 
 
 def test_a_process_is_ended_with_its_group() -> None:

@@ -452,6 +452,18 @@ def test_what_the_job_says_about_the_container_wins() -> None:
     )
 
 
+def test_keys_that_only_a_container_has_are_named_where_there_is_none() -> None:
+    """They were left out without a word: `entrypoint: python3` with `command: [train.py]` ran a program train.py."""
+    inventory = Inventory((Host("h1"), Host("h2", engine="process", engine_command=())))
+    job = dataclasses.replace(JOB, entrypoint="python3", volumes=("/x:/x:ro", "/mnt:/mnt"))
+    text = "h2: without a container these keys of the job have no effect: "
+    assert f"{text}entrypoint" in good(job, inventory=inventory).warnings
+    more = dataclasses.replace(job, volumes=("/x:/y",))
+    assert f"{text}entrypoint, volumes" in good(more, inventory=inventory).warnings
+    none = good(dataclasses.replace(job, entrypoint=None), inventory=inventory)
+    assert not [warning for warning in none.warnings if warning.startswith(text)]
+
+
 def test_without_a_container_gpus_come_by_environment() -> None:
     """Engine `process` needs no image and starts through its own script."""
     inventory = Inventory((Host("h1", engine="process", engine_command=()),))
@@ -609,6 +621,7 @@ def test_a_host_that_is_down_is_named_once() -> None:
         (dataclasses.replace(JOB, command=()), {}, "no command"),
         (dataclasses.replace(JOB, command=" "), {}, "no command"),
         (dataclasses.replace(JOB, image="--privileged"), {}, "is not an image name"),
+        (dataclasses.replace(JOB, workdir="~/work"), {}, "workdir ~/work is no folder in a container"),
         (dataclasses.replace(JOB, command=("a", "b\0c")), {}, "NUL"),
         (dataclasses.replace(JOB, ranks=RankLayout(per_host=0)), {}, "no host gets any rank"),
         (dataclasses.replace(JOB, env={"RANK": "0"}), {}, "env sets RANK=0 for all 2 ranks"),

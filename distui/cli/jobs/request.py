@@ -66,8 +66,9 @@ def _job(settings: Settings, reference: str | None, words: tuple[str, ...], over
     job = load_job(meant_path(settings.cwd, settings.cluster, reference), environ=settings.environ, overrides=overrides)
     if not words:
         return job
-    more = f"{job.command} {shlex.join(words)}" if isinstance(job.command, str) else (*job.command, *words)
-    return replace(job, command=more)
+    if isinstance(job.command, str):  # a block of text ends with a newline, and what follows would be a command
+        return replace(job, command=f"{job.command.rstrip()} {shlex.join(words)}")
+    return replace(job, command=(*job.command, *words))
 
 
 def _overrides(settings: Settings, flags: Mapping[str, Any], *, job_file: bool) -> list[Override]:

@@ -32,9 +32,9 @@ def limited(
     """
     if seconds is None:
         return job, command
-    words = (*(() if grouped else ("--foreground",)), "-k", f"{max(1, round(job.stop_grace))}", f"{seconds:g}")
+    words = (*(() if grouped else ("--foreground",)), "-k", f"{max(1, round(job.stop_grace))}", f"{seconds:.0f}")
     if contained and job.entrypoint is not None:
-        return dataclasses.replace(job, entrypoint="timeout"), (*words, job.entrypoint, *command)
+        return dataclasses.replace(job, entrypoint="timeout"), (*words, *filter(None, [job.entrypoint]), *command)
     return job, ("timeout", *words, *command)
 
 

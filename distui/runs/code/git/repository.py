@@ -11,6 +11,7 @@ import difflib
 import hashlib
 import json
 import os
+import posixpath
 import shutil
 import subprocess
 import tempfile
@@ -114,7 +115,8 @@ class Repository:
             os.utime(self._folder)  # it is used: nobody tidies it away
         with self._secret():
             commit = self._fetched(ref)
-        made = self._export(commit, (subdir or "").strip("/"), ignore, limits)
+        folder = posixpath.normpath((subdir or "").strip("/"))  # to git `./src` is relative to a folder of its own
+        made = self._export(commit, "" if folder == "." else folder, ignore, limits)
         with contextlib.suppress(OSError):
             tidy(self._place)
         return made
