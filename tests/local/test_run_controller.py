@@ -947,6 +947,27 @@ async def test_a_stop_from_elsewhere_is_no_failure(cluster: Cluster) -> None:
     assert cluster.left() == []
 
 
+async def test_a_rank_that_loses_one_which_somebody_stops_has_not_failed(cluster: Cluster) -> None:
+    """Whoever stops the run has not come to its host yet, and what was stopped on the other one saves what it has: no
+    failure is reported, and none makes us stop the rest.
+    """
+
+    async def stop() -> None:
+        await until(running(cluster))
+        one, two = cluster.hosts
+        path = "/home/u/.local/state/distui/hosts/h1/r1/stopped"
+        one.files[path], one.written[path] = StopWord("bob@laptop", "user", 143, 5.0).text().encode(), time.time()
+        two.files["log-1"] = b"RuntimeError: Connection closed by peer [10.0.0.11]:4711\n"
+        two.containers[0].end(1)
+        await until(lambda: states(cluster)[1] != "running")
+        one.containers[0].end(143)
+
+    ended = await cluster.run(cluster.plan(), stop())
+    assert (ended.outcome, ended.exit, ended.failure) == ("stopped", 143, None)
+    assert [*cluster.of(FailureFound), *cluster.of(StopAsked)] == []
+    assert cluster.left() == []
+
+
 async def test_word_of_a_stop_is_read_before_its_author_cleans_up(cluster: Cluster) -> None:
     """The run's folder is removed by the one who stops soon after: the word is read as soon as a rank ends."""
 

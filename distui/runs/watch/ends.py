@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import replace
 
 from distui.amounts import duration
 from distui.runs.follow.followed import Exited
-from distui.runs.hosts.stop_word import looks_stopped, stop_by
+from distui.runs.hosts.stop_word import StopWord, looks_stopped, stop_by
 from distui.runs.lines.events import Event, Failure, FailureFound, Notice, RankChanged
 from distui.runs.state import elastic
 from distui.runs.verdict.ends.explain import as_a_boot, place_of, removed
@@ -22,6 +24,9 @@ UNSEEN = "was removed before its end was seen and its log read"
 UNJUDGED = "was removed before its end was seen"
 CUT_OFF = "its start was cut off: nothing of it is there"
 UNREAD = "was removed before its log was read here"
+
+ASKED_SECONDS = 2.0
+"""How long the first failure of a run waits for what other hosts tell of a stop."""
 
 
 def missing(track: TaskTrack) -> Iterator[tuple[int, str]]:
@@ -73,6 +78,9 @@ class WatchedEnds:
         self._limit_reported = False
         self._read = False
         """Whether a task was read to its end since the last verdict that was looked at."""
+        self._first = asyncio.Lock()
+        """Held while hosts are asked, since a rank failed, whether the run is being stopped."""
+        self._asked = False
 
     async def announce(self, failure: Failure | None) -> None:
         """Say which failure came first, when that is new."""
@@ -97,6 +105,7 @@ class WatchedEnds:
             seen_at=known.clock(),
         )
         end = await self._maybe_stopped(track, end)  # before it is noted: until then it would look like a failure
+        await self._maybe_follows_a_stop(track.task.host, end)
         if await self._heard_late(track, end):
             track.phase, track.unseen = "exited", True
             return
@@ -253,9 +262,27 @@ class WatchedEnds:
         word = await self._hosts.ask_who_stopped(track.task.host)
         if word is None or (ours is not None and not word.made(end)):  # it may be our own, of after that
             return
+        await self._note_stop(word, track.task.host, end)
+
+    async def _note_stop(self, word: StopWord, host: str, end: End) -> None:
         if (stop := stop_by(word, [end])) is not None:
             self._tracker.stopped(stop)
-            await self._hosts.say_who_stopped(word, track.task.host)
+            await self._hosts.say_who_stopped(word, host)
+
+    async def _maybe_follows_a_stop(self, host: str, end: End) -> None:
+        """The first rank that fails may have lost one of another host, where somebody stops the run who has not come to
+        this one yet.
+        """
+        failed = end.state == "exited" and end.code != 0 and not end.by
+        async with self._first:
+            if self._asked or not failed or self._tracker.stops:
+                return
+            self._asked = True
+            others = [name for name in self._hosts.runs if name != host and name not in self._tracker.lost_since]
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(ASKED_SECONDS):
+                    if (found := await self._hosts.first_word(others)) is not None:
+                        await self._note_stop(*found, end)
 
     async def _say_left(self, track: TaskTrack) -> None:
         """What the end of a node means for a run that may lose some."""

@@ -132,14 +132,18 @@ class WatchedHosts:
 
     async def stopped_elsewhere(self) -> StopWord | None:
         """Word of a stop from another machine, after asking all hosts at once; the first that was left on any."""
-        hosts = list(self.runs)
-        answers = await asyncio.gather(*(self.ask_who_stopped(host) for host in hosts))
-        found = [(word, host) for word, host in zip(answers, hosts, strict=True) if word is not None]
-        if not found:
+        found = await self.first_word(self.runs)
+        if found is None:
             return None
-        word, host = min(found, key=lambda one: math.inf if one[0].at is None else one[0].at)
-        await self.say_who_stopped(word, host)
-        return word
+        await self.say_who_stopped(*found)
+        return found[0]
+
+    async def first_word(self, hosts: Iterable[str]) -> tuple[StopWord, str] | None:
+        """The first word of such a stop that was left on any of these hosts, and on which."""
+        asked = list(hosts)
+        answers = await asyncio.gather(*(self.ask_who_stopped(host) for host in asked))
+        found = [(word, host) for word, host in zip(answers, asked, strict=True) if word is not None]
+        return min(found, key=lambda one: math.inf if one[0].at is None else one[0].at, default=None)
 
     async def ask_who_stopped(self, host: str, task: int | None = None) -> StopWord | None:
         """Read on one host who else says that they stop the run, or this task alone; None when nobody does, or it does
