@@ -968,6 +968,24 @@ async def test_a_rank_that_loses_one_which_somebody_stops_has_not_failed(cluster
     assert cluster.left() == []
 
 
+async def test_timeout_ends_what_a_stop_from_elsewhere_has_left(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever stopped the run was killed, or could not reach the other host; not before its time for that is over."""
+    monkeypatch.setattr(supervise, "TO_END", 0.0)
+    monkeypatch.setattr(supervise, "passed", lambda: float("inf") if "by bob@laptop" in cluster.said() else 0.0)
+
+    async def stop() -> None:
+        await until(running(cluster))
+        one = cluster.hosts[0]
+        one.files["/home/u/.local/state/distui/hosts/h1/r1/stopped"] = b"bob@laptop"
+        one.containers[0].end(143)
+
+    ended = await cluster.run(cluster.plan(stop_grace=1.0), stop(), limits=Limits(run=60.0))
+    assert (ended.outcome, ended.exit) == ("stopped", 143)
+    assert [event.reason for event in cluster.of(StopAsked)] == ["timeout"]
+
+
 async def test_word_of_a_stop_is_read_before_its_author_cleans_up(cluster: Cluster) -> None:
     """The run's folder is removed by the one who stops soon after: the word is read as soon as a rank ends."""
 

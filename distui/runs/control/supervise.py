@@ -71,8 +71,8 @@ async def _until_over(attempt: Attempt, stops: list[asyncio.Task[None]]) -> None
                 attempt.hosts[host].reconnect_timeout = 0.0
             break
         deadline = attempt.run.deadline
-        if deadline is not None and passed() >= deadline and tracker.stop_began is None:
-            attempt.run.requests.ask_stop("timeout", exit=ExitCode.TIMEOUT)
+        if deadline is not None and passed() >= deadline and requests.stop is None and not _is_stopped(attempt):
+            requests.ask_stop("timeout", exit=ExitCode.TIMEOUT)
         if requests.stop is None:
             _stop_by_itself(attempt, lambda: not before.waits(attempt, stops))
         if not attempt.run.events.behind:
@@ -148,6 +148,12 @@ async def _tell_unended(attempt: Attempt, silence: RankSilent) -> None:
     if silence.quiet and (what := unended(track, silence.rank)):
         who = rank_words(silence.rank, attempt.state.ranks[silence.rank].name)
         await attempt.notice("warning", f"{who} {what}", silence.host)
+
+
+def _is_stopped(attempt: Attempt) -> bool:
+    """Whether somebody stops it who has not had the time for that yet: a second signal would end what is saved now."""
+    since = attempt.tracker.stopping_for
+    return since is not None and since < attempt.run.requests.grace + TO_END
 
 
 def _others_end(attempt: Attempt) -> bool:
