@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,8 @@ from hypothesis import strategies as st
 from distui.errors import SpecError
 from distui.spec.hosts.read_inventory import read_inventory
 from distui.spec.job.job import Build, Code, Fabric, HostChoice, Job, RankLayout, Rendezvous, Success, Torchrun
+from distui.spec.job.job_forms import HINTS
+from distui.spec.job.job_keys import JOB
 from distui.spec.job.overrides import Override, parse_set
 from distui.spec.job.read_job import (
     job_from_flags,
@@ -287,6 +290,8 @@ def test_what_can_not_be_an_image(image: str) -> None:
         ("sync: {}", "1:1 sync: unknown key, did you mean 'code'? `code: ./` sends the job file's folder to the hosts"),
         ("environment: {}", "1:1 environment: unknown key, did you mean 'env'?"),
         ("mounts: []", "1:1 mounts: unknown key, did you mean 'volumes'?"),
+        ("gpus_per_node: 8", "1:1 gpus_per_node: unknown key, did you mean 'gpus_per_host'?"),
+        ("nproc_per_host: 8", "1:1 nproc_per_host: unknown key; write `ranks: {per_host: N}`"),
         ("script: a.py", "1:1 script: unknown key; write `command: [python, train.py]`"),
         ("wrokdir: /x", "1:1 wrokdir: unknown key, did you mean 'workdir'?"),
         ("privileged: true", "1:1 privileged: unknown key; write `docker_args: [--privileged]`"),
@@ -300,6 +305,14 @@ def test_one_problem_is_reported_in_one_sentence(body: str, problem: str) -> Non
     """What, where and what to do; and nothing more than that one."""
     (found,) = messages(body)
     assert found.startswith(problem)
+
+
+def test_keys_of_other_tools_lead_to_keys_that_there_are() -> None:
+    """None of them is one of ours, and what is offered instead is."""
+    known = {key.name for key in JOB.keys}
+    assert not known & set(HINTS)
+    offered = {found for text in HINTS.values() for found in re.findall(r"did you mean '(\w+)'|write `(\w+):", text)}
+    assert {name for pair in offered for name in pair if name} <= known
 
 
 @pytest.mark.parametrize(
