@@ -157,10 +157,14 @@ _HINTS = {
     **dict.fromkeys(("pass", "passwd", "ssh_pass", "sudo_password"),
                     "passwords have no place here: use a key or an ssh agent"),
     "name": "unknown key: a host's name stands before the colon, `node01: {...}`",
-    "hostname": "unknown key, did you mean 'addr'?",
-    "host": "unknown key, did you mean 'addr'?",
-    "ip": "unknown key, did you mean 'addr'?",
-    "engine": "unknown key, did you mean 'docker'?",
+    **dict.fromkeys(("hostname", "host", "ip", "ansible_host", "ssh_host"), "unknown key, did you mean 'addr'?"),
+    **dict.fromkeys(("ansible_user", "login"), "unknown key, did you mean 'user'?"),
+    "ansible_port": "unknown key, did you mean 'port'?",
+    **dict.fromkeys(("engine", "podman", "container_runtime"), "unknown key, did you mean 'docker'?"),
+    **dict.fromkeys(("tags", "roles"), "unknown key, did you mean 'labels'?"),
+    **dict.fromkeys(("ifname", "interface", "iface", "nic"), "unknown key; write `data: {ifname: NAME}`"),
+    **dict.fromkeys(("hcas", "hca", "ib"), "unknown key; write `data: {hcas: NAMES}`"),
+    **dict.fromkeys(("group", "groups"), "unknown key: groups stand at the top of the file, `groups: {NAME: HOSTS}`"),
     "slots": "unknown key: slots belong to a --hostfile; here a job says how many ranks a host gets",
 }  # fmt: skip
 HOST = Record((_ADDR, *_HOST_KEYS), "the host's settings, such as {gpus: 8}", hints=_HINTS)
