@@ -1,14 +1,15 @@
-# ruff: noqa: PTH123, PTH207
+# ruff: noqa: PTH123, PTH207, UP037, UP045
 # Python 3.6 runs this, and every import costs a start on the host.
 """What a host is doing, once a second, from the kernel's own counters (NVIDIA GPUs: see `gpus`)."""
 
 import glob
 import os
+import threading
 import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # the annotations below are text, which Python 3.6 never evaluates
-    from typing import Any
+    from typing import Any, Optional
 
 
 def read(path: str) -> str:
@@ -20,8 +21,8 @@ def read(path: str) -> str:
         return ""
 
 
-def measure(disks: "list[str]") -> "dict[str, Any]":
-    """CPU, memory, network, InfiniBand, AMD GPUs and disks, as the kernel's own counters."""
+def measure(disks: "dict[str, list[int]]") -> "dict[str, Any]":
+    """CPU, memory, network, InfiniBand and AMD GPUs, as the kernel's own counters, beside what is known of disks."""
     cpu = [int(n) for n in read("/proc/stat").partition("\n")[0].split()[1:9]]
     memory = dict(line.split(":", 1) for line in read("/proc/meminfo").splitlines() if ":" in line)
     return {
@@ -34,7 +35,7 @@ def measure(disks: "list[str]") -> "dict[str, Any]":
         "errors": measure_errors(),
         "ib": {path.split("/")[4] + ":" + path.split("/")[6]: measure_ib(path) for path in glob.glob(IB_PORTS)},
         "amd": [measure_amd(path) for path in sorted(glob.glob(AMD_CARDS), key=card_number)],
-        "disks": {path: measure_disk(path) for path in disks},
+        "disks": disks,
     }
 
 
@@ -96,6 +97,34 @@ def card_number(path: str) -> int:
     """The number in `/sys/class/drm/card9/...`: 9 comes before 17, as in the lists of amd-smi and rocm-smi."""
     digits = path.split("/")[4][len("card") :]
     return int(digits) if digits.isdigit() else 0
+
+
+class Disks:
+    """How full these folders' disks are, asked aside: a file server that hangs (NFS) holds up no log and no exit."""
+
+    def __init__(self, paths: "list[str]") -> None:
+        self.paths = paths
+        self.found: "dict[str, list[int]]" = {}
+        self.asking: "Optional[threading.Thread]" = None
+
+    def measure(self) -> "dict[str, list[int]]":
+        """What is found soon; nothing while one of them hangs."""
+        if self.asking is None or not self.asking.is_alive():
+            self.asking = threading.Thread(target=self.ask, daemon=True)
+            try:
+                self.asking.start()
+            except RuntimeError:  # no further thread may be started here
+                return {}
+        self.asking.join(SOON)
+        return {} if self.asking.is_alive() else self.found
+
+    def ask(self) -> None:
+        """All of them, one after the other."""
+        self.found = {path: measure_disk(path) for path in self.paths}
+
+
+SOON = 0.02
+"""Seconds; a disk answers in microseconds."""
 
 
 def measure_disk(path: str) -> "list[int]":

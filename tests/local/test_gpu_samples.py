@@ -199,7 +199,7 @@ def test_amd_cards_come_in_the_order_of_their_numbers(monkeypatch: pytest.Monkey
     monkeypatch.setattr(metrics.glob, "glob", lambda pattern: cards if pattern == metrics.AMD_CARDS else [])
     monkeypatch.setattr(metrics, "measure_amd", lambda path: path.split("/")[4])
 
-    assert metrics.measure([])["amd"] == ["card1", "card9", "card17", "card25"]
+    assert metrics.measure({})["amd"] == ["card1", "card9", "card17", "card25"]
 
 
 def test_graphics_of_the_processor_take_no_nvidia_gpu_s_place() -> None:

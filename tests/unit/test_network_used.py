@@ -177,7 +177,7 @@ def test_rdma_is_counted_at_its_port_in_words_of_four_bytes(tmp_path: Path, monk
     for more in (0, GB):
         for name, words in WORDS.items():
             (counting / name).write_text(f"{words + more}\n")
-        counters.take(sampler.take({**metrics.measure([]), "gpus": gpus}))
+        counters.take(sampler.take({**metrics.measure({}), "gpus": gpus}))
     assert counters.rows()[0] == Carried("h1", "ib0", 4 * GB, 4 * GB, planned=True)
     assert carried_words(counters.rows()) == "ib0 100 % of 4.0 GB"
 

@@ -21,7 +21,7 @@ from distui.agent.helper.gpus import Gpus, Loop
 from distui.agent.helper.pack import Packer
 from distui.agent.helper.sources import Child, Request, Stream
 from distui.agent.helper.wire import GREETING, Out
-from distui.agent.metrics import boot_clock, boot_id, measure, measure_lower
+from distui.agent.metrics import Disks, boot_clock, boot_id, measure, measure_lower
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # the annotations below are text, which Python 3.6 never evaluates
@@ -59,7 +59,7 @@ class Helper:
         self.socket = ""
         self.dial: "list[str]" = []
         self.commands = b""
-        self.disks: "Optional[list[str]]" = None
+        self.disks: "Optional[Disks]" = None
         self.gpus = Gpus()
         self.sampled_at = 0.0
         self.due = 0.0
@@ -190,7 +190,7 @@ class Helper:
 
     def do_metrics(self, ident: int, command: "dict[str, Any]") -> None:
         """Report once a second from now on."""
-        self.disks = command["disks"]
+        self.disks = Disks(command["disks"])
         self.due = time.monotonic()
 
     def do_req(self, ident: int, command: "dict[str, Any]") -> None:
@@ -276,7 +276,7 @@ class Helper:
 
     def report(self, now: float) -> None:
         """Measure, and send what was measured."""
-        measured = measure(self.disks or [])
+        measured = measure(self.disks.measure() if self.disks is not None else {})
         measured["gpus"] = self.gpus.report()
         if not self.sampled_at:  # it seldom changes
             measured["lower"] = measure_lower()
