@@ -19,6 +19,7 @@ from distui.cluster.settings import ClusterSettings
 from distui.errors import ContactLost, PlanProblem
 from distui.plan.model import NoPlan, RunPlan
 from distui.plan.serialize import to_json
+from distui.runs.attempt.attempt import Attempt
 from distui.runs.attempt.replan import NextAttempt
 from distui.runs.control.controller import RunController
 from distui.runs.ending import ask_ranks, next_attempt, others
@@ -157,11 +158,12 @@ async def test_a_view_ends_when_neither_an_owner_nor_the_hosts_tell(
 
 
 class Attempts:
-    """A run with one retry: rank 1 ends with 3, then all is well at once, or no other attempt `begins`."""
+    """A run with one retry: rank 1 ends with 3, then all is well at once, or `lasts`, or no other attempt `begins`."""
 
-    def __init__(self, cluster: Cluster, *, begins: bool = True) -> None:
+    def __init__(self, cluster: Cluster, *, begins: bool = True, lasts: bool = False) -> None:
         self.cluster = cluster
         self.begins = begins
+        self.exits = {} if lasts else {0: 0, 1: 0}
         self.first = plan_for(*cluster.names, retries=1, launch="beef")
 
     async def __call__(self, attempt: int, spent: float, taken: object = None) -> NextAttempt | NoPlan:
@@ -169,7 +171,7 @@ class Attempts:
         if not self.begins:
             return NoPlan((PlanProblem("hosts", None, "no host is left"),))
         for number, host in enumerate(self.cluster.hosts):
-            host.engine.exits = dict.fromkeys((0, 1), 0)
+            host.engine.exits = dict(self.exits)
             host.files[f"log-{number}"] = b"again\n"
         facts = {name: facts_of(name, 11 + n) for n, name in enumerate(self.cluster.names)}
         return NextAttempt(plan_for(*self.cluster.names, attempt=attempt, facts=facts, retries=1, launch="beef"), facts)
@@ -225,6 +227,34 @@ async def test_who_comes_from_elsewhere_goes_on_with_the_next_attempt(
     (past,) = (event for event in events if isinstance(event, AttemptEnded))
     assert (past.attempt, past.log_dir == "") == (1, looks)
     assert said(events).count("again") == 2
+    assert cluster.left() == []
+
+
+async def test_a_stop_asked_for_as_the_next_attempt_is_taken_up_ends_it(
+    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is no stop of the one before, whose hosts are let go of meanwhile."""
+    again, events = Attempts(cluster, lasts=True), list[Event]()
+    owner, close = cluster.controller(again.first, planner=again), Attempt.close
+
+    async def followed() -> None:
+        await until(lambda: owner.state.phase == "follow")
+        reader = await from_elsewhere(cluster, tmp_path / "elsewhere", looks=False)
+
+        async def closing(attempt: Attempt) -> None:
+            await close(attempt)
+            if attempt is first:
+                reader.request_stop("user")
+
+        first = reader.attempt
+        monkeypatch.setattr(Attempt, "close", closing)
+        reading = asyncio.create_task(read(reader, events))
+        await until(lambda: any(isinstance(e, PhaseBegun) for e in events) and marked(cluster, 2))
+        cluster.hosts[1].containers[0].end(3)
+        await reading
+
+    ended = await cluster.drive(owner, followed())
+    assert (ended.outcome, ended.attempt) == ("stopped", 2)
     assert cluster.left() == []
 
 

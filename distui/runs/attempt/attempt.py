@@ -42,8 +42,8 @@ class Attempt:
         self.facts = facts
         self.began = run.clock()
         self._began_from = passed()
-        self.stops_before = run.requests.count
-        """How many stops were asked for before it: they are not its own."""
+        self.stops_before = run.requests.count - (run.requests.stop is not None)
+        """How many stops were asked for before it: they are not its own, but for one that came just before it began."""
         self.silences = Silences(plan)
         self.steps = StepWatch(plan)
         self.network = NetworkFound()
