@@ -176,6 +176,18 @@ def test_a_commit_s_files_are_there_for_as_long_as_a_start_reads_them(
     assert (kept(cache), folder.exists()) == ([second.folder.name], False)
 
 
+@pytest.mark.parametrize("name", ["train.py", "src/run.sh", "src/link"])
+def test_a_commit_s_files_that_lost_what_was_in_them_are_written_again(repo: Path, tmp_path: Path, name: str) -> None:
+    """This machine lost its power a moment after they were written: hosts got empty files for thirty days."""
+    for harm in (Path.unlink, lambda path: path.write_text("")):
+        first = repository(repo, tmp_path / "cache").checkout("main", None).folder
+        harm(first / name)
+        again = repository(repo, tmp_path / "cache").checkout("main", None).folder
+        assert (again / "train.py").read_text() == "two\n"
+        assert (again / "src" / "run.sh").read_text() == (again / "src" / "link").read_text() == "#!/bin/sh\n"
+        assert not list(tmp_path.glob("cache/git/*.trees/.*"))
+
+
 def test_a_repository_that_was_not_used_for_long_goes(repo: Path, tmp_path: Path) -> None:
     """With its files, but not while somebody fetches into it."""
     cache, other = tmp_path / "cache", tmp_path / "other"

@@ -65,7 +65,7 @@ def tidy(place: Path) -> None:
         if removed == MOST_AT_ONCE:
             return
         with contextlib.suppress(OSError):
-            removed += _removed(path)
+            removed += remove(path)
 
 
 def _parts(place: Path) -> Iterator[Path]:
@@ -95,8 +95,8 @@ def _days(path: Path) -> float:
         return 0.0
 
 
-def _removed(path: Path) -> bool:
-    """Remove a folder unless somebody reads it, or fetches into it; whether that was done."""
+def remove(path: Path) -> bool:
+    """Remove a folder unless somebody reads it, or fetches into it; whether that was done. Raises OSError."""
     fetched = path.with_name(f"{path.name}.lock")  # beside a repository
     alone = open_fd(fetched, os.O_RDWR) if fetched.exists() else _open(path)
     try:

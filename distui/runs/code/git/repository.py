@@ -29,7 +29,7 @@ from distui.frozen import frozen
 from distui.plan.content.tree import readable
 from distui.regex import regex
 from distui.runs.code.git.call import Call, call, remote_environment
-from distui.runs.code.git.kept import HeldTree, hold, tidy
+from distui.runs.code.git.kept import HeldTree, hold, remove, tidy
 from distui.runs.code.git.local import local
 from distui.runs.code.git.lock import fetching_alone, go_on
 from distui.runs.code.git.tree import LINK, SUBMODULE, Listed, checked, listed, wanted, write
@@ -241,6 +241,9 @@ class Repository:
     def _held(self, target: Path, files: Sequence[Listed], what: str) -> HeldTree | None:
         """Have these files in a folder, written unless they are there, that another start does not remove."""
         for _ in range(3):
+            with contextlib.suppress(OSError):
+                if target.is_dir() and not _is_whole(target, files):
+                    remove(target)
             if not target.is_dir():
                 self._written(target, files, what)
             with contextlib.suppress(OSError):
@@ -359,6 +362,14 @@ class Repository:
                 yield
             finally:
                 self._environ = before
+
+
+def _is_whole(folder: Path, files: Sequence[Listed]) -> bool:
+    """Whether all are there: what was written just before this machine lost its power may be empty, or gone."""
+    try:
+        return all((folder / file.path).lstat().st_size == file.size for file in files)
+    except FileNotFoundError:
+        return False
 
 
 def _sizes(files: Sequence[Listed]) -> list[Sized]:
