@@ -135,6 +135,32 @@ ODD_LINES = st.lists(
 ).map("".join)
 
 
+def test_ignore_files_above_the_folder_count_up_to_its_repository_s_top(tmp_path: Path) -> None:
+    """As git has it: `code: ./` in a part of a repository sent checkpoints and a `.env` that its top leaves out."""
+    rules = {
+        ".gitignore": "*.ckpt\n.env\n/a/é/out/\né/*.tmp\n!keep.ckpt\n/x\n**/deep/y\na/**/z\n",
+        "a/.gitignore": "*.pt\n!é/t.pt\n/é/only\n",
+        "a/é/.gitignore": "!own.ckpt\n",
+    }
+    files = ["m.ckpt", ".env", "out/f", "s.tmp", "d/s.tmp", "keep.ckpt", "x", "deep/y", "deep/d/y", "d/z"]
+    files += ["t.pt", "u.pt", "only", "d/only", "own.ckpt", "main.py"]
+    place = write(tmp_path / "repo", {**rules, **dict.fromkeys((f"a/é/{name}" for name in files), "")}) / "a" / "é"
+    write(tmp_path, {".gitignore": "*.py\n"})
+    assert "m.ckpt" in paths(place)  # no repository yet
+    subprocess.run(["git", "init", "-q", str(tmp_path / "repo")], check=True)
+    listed = subprocess.run(
+        ["git", "ls-files", "-z", "--others", "--exclude-standard"],
+        cwd=place,
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    assert paths(place) == sorted(filter(None, listed.stdout.split("\0")))
+    assert "main.py" in paths(place) and "m.ckpt" not in paths(place)
+    write(place.parent, {".distuiignore": "!m.ckpt\n"})
+    assert {"m.ckpt", "main.py"} <= set(paths(place)) and "main.py" not in paths(place, "*.py")
+
+
 def test_any_folder_is_left_out_at_any_depth(tmp_path: Path) -> None:
     """`*/` and `!b`: b is kept, and the folders in it are left out, as git does."""
     (tmp_path / "b" / "a").mkdir(parents=True)

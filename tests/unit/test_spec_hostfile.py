@@ -50,6 +50,7 @@ node[01-02] slots=2
         ("a slots=x", "f:1:1: expected a number of slots from 1 to 1024, got 'x'"),
         ("a slots=0", "f:1:1: expected a number of slots from 1 to 1024, got '0'"),
         ("a:2 slots=2", "f:1:1: slots are given twice"),
+        ("fd00::1 slots=2", "f:1:1: 'fd00::1' is an IPv6 address: its host needs a name"),
         ("a 4", "f:1:1: '4' is not understood; a line is written: node01 slots=8"),
         ("a\nb\na", "f:3:1: a is already on line 1; give it one line, with slots=N"),
         ("-x slots=1", "f:1:1: '-x' is not a host name"),

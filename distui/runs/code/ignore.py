@@ -41,11 +41,28 @@ class Ignored:
 
         Raises what that does, and ValueError for what is no pattern.
         """
-        more = [_Rules(path, found) for name in reversed(self._files) if (found := lines_of(name)) is not None]
-        if not more:
+        return self._and(
+            [_Rules(path, found) for name in reversed(self._files) if (found := lines_of(name)) is not None]
+        )
+
+    def around(self, folder: Path, top: Path) -> Ignored:
+        """The rules in `folder`, with those that its repository, whose top is `top`, has in the folders above it.
+
+        Both with every link followed. Raises as `below`.
+        """
+        parts = folder.relative_to(top).parts if FILES[0] in self._files else ()
+        found = self
+        for depth in range(len(parts)):
+            above, inside = "/".join(parts[:depth]), "/".join(parts[depth:])
+            lines = (ignore_lines(top, posixpath.join(above, name)) for name in reversed(FILES))
+            found = found._and([_Rules("", those, f"{inside}/") for those in lines if those is not None])
+        return found
+
+    def _and(self, nearer: Sequence[_Rules]) -> Ignored:
+        if not nearer:
             return self
         deeper = Ignored.__new__(Ignored)
-        deeper._files, deeper._own, deeper._others = self._files, self._own, (*more, *self._others)
+        deeper._files, deeper._own, deeper._others = self._files, self._own, (*nearer, *self._others)
         return deeper
 
     def has(self, path: str, *, folder: bool) -> bool:
@@ -59,12 +76,13 @@ class Ignored:
 
 
 class _Rules:
-    """Patterns of one file, relative to its folder."""
+    """Patterns of one file, relative to its folder: `base` in the tree, or above it, which is `inside` that one."""
 
-    def __init__(self, base: str, patterns: Iterable[str]) -> None:
+    def __init__(self, base: str, patterns: Iterable[str], inside: str = "") -> None:
         from pathspec import GitIgnoreSpec  # only for jobs with code
 
         self._skip = len(as_bytes(base)) + 1 if base else 0
+        self._inside = as_bytes(inside)
         classes = Classes()
         lines = [(for_pathspec(as_bytes(line), classes), line) for line in patterns]
         written = dict(lines)
@@ -77,7 +95,7 @@ class _Rules:
 
     def say(self, path: str, *, folder: bool) -> bool | None:
         """True to leave it out, False to keep it, None when no pattern names it. The last one that does decides."""
-        name = path[self._skip :]
+        name = self._inside + path[self._skip :]
         for include, pattern in self._patterns:
             if _names(pattern, name, folder=folder):
                 return include

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import stat
@@ -12,9 +13,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from distui.errors import UsageError
-from distui.files import reason
+from distui.files import real, reason
 from distui.frozen import frozen
 from distui.plan.content.tree import Entry, Tree, readable
+from distui.runs.code.git.folder import top_of
 from distui.runs.code.git.lock import go_on
 from distui.runs.code.git.tree import is_git
 from distui.runs.code.hashes import Hashes, key_of
@@ -68,7 +70,7 @@ def scan(
     found = _Found(given_up=given_up)
     try:
         with pattern_errors("code"):
-            _walk(root, "", ignored, found)
+            _walk(root, "", ignored.around(real(root), _top(root)), found)
     except OSError as exc:
         raise UsageError(f"code: {readable(str(exc.filename or root))} {reason(exc)}", hint=advice(exc)) from exc
     _refuse_special(root, found)
@@ -79,6 +81,14 @@ def scan(
     hashes.save()
     left_out = (f"left out, since it leads out of the folder: link {readable(path)}" for path in sorted(found.links))
     return Scan(Tree.of([*files, *found.others]), tuple(left_out))
+
+
+def _top(root: Path) -> Path:
+    """The top of the repository around a folder; itself where there is none that git would read."""
+    with contextlib.suppress(OSError, ValueError):
+        if (top := top_of(root)) is not None:
+            return top
+    return real(root)
 
 
 def in_order(items: Iterable[os.DirEntry[str]], given_up: threading.Event | None) -> list[os.DirEntry[str]]:

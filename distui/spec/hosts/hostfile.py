@@ -6,6 +6,7 @@ import re
 
 from distui.regex import regex
 from distui.spec.hosts import names
+from distui.spec.hosts.address import six_login
 from distui.spec.hosts.inventory import Host, Inventory
 from distui.spec.yaml.files import read_text
 from distui.spec.yaml.nodes import Source
@@ -68,7 +69,7 @@ def _hosts(words: list[str]) -> list[Host]:
 def _colon(word: str) -> tuple[str, int | None]:
     """`host:8` -> ("host", 8)."""
     name, colon, count = word.rpartition(":")
-    return (name, _count(count)) if colon else (word, None)
+    return (name, _count(count)) if colon and six_login(word) is None else (word, None)
 
 
 def _slots(word: str, before: int | None) -> int | None:

@@ -46,6 +46,12 @@ def find(folder: Path) -> GitFolder | None:
     return None
 
 
+def top_of(folder: Path) -> Path | None:
+    """The top folder of the repository around `folder`, every link followed; None without one. Raises as `find`."""
+    folder = real(folder)
+    return next((top for top in (folder, *folder.parents) if _git_dir(top) is not None), None)
+
+
 def _git_dir(top: Path) -> Path | None:
     """The repository's own folder: `.git`, or where a file of that name leads (a worktree, a submodule)."""
     place = top / ".git"
