@@ -267,6 +267,11 @@ class RunPlan:
         return task_from_labels(self.tasks[0].labels) if self.tasks else None
 
     @property
+    def keeps(self) -> bool:
+        """Whether its ended containers stay (`run --keep`)."""
+        return self.own_labels is not None and self.own_labels.keep
+
+    @property
     def token(self) -> str:
         """The token of its launch and attempt; "" where its labels do not tell."""
         return token_of(self.own_labels)

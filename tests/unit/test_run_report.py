@@ -9,7 +9,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from distui.runs.lines.events import Event, Failure, RankChanged, RanksRestarted, RunEnded, RunOpened, StopAsked
+from distui.runs.lines.events import (
+    Event,
+    Failure,
+    FailureFound,
+    RankChanged,
+    RanksRestarted,
+    RunEnded,
+    RunOpened,
+    RunOutcome,
+    StopAsked,
+)
 from distui.runs.lines.prefixes import parts
 from distui.runs.lines.severity import ERROR, WARN, headline_of, severity
 from distui.runs.lines.traceback import Fold, around, folds, started
@@ -321,6 +331,15 @@ def test_the_report_says_who_why_and_what_next() -> None:
     assert "distui logs r1 --rank 1" in text
     assert "nothing of it is left on the hosts" in text
     assert "Connection reset" not in text
+
+
+@pytest.mark.parametrize(("keep", "outcome"), [(True, "failed"), (False, "detached"), (False, "unknown")])
+def test_the_report_does_not_say_that_nothing_is_left_where_something_may_be(keep: bool, outcome: RunOutcome) -> None:
+    """Containers of `run --keep`; all of a run that was left alone, or whose hosts are out of reach."""
+    ended = state(*(FailureFound(150.0, failed().failure), RunEnded(154.0, outcome, 1)))  # type: ignore[arg-type]
+    text = report(plan_for("h1", "h2", keep=keep), ended, TAILS, "/logs")
+    assert "FIRST FAILURE: rank 1" in text and "WHAT FOLLOWED" in text
+    assert "left" not in text
 
 
 def test_the_report_counts_what_torchrun_started_again() -> None:

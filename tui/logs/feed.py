@@ -148,7 +148,7 @@ class RunFeed:
 
     def recount(self) -> None:
         """What went wrong, and progress, as they are now."""
-        self.moments = aftermath(self.state) or troubles(self.state)
+        self.moments = aftermath(self.state, keeps=self.live.plan.keeps) or troubles(self.state)
         self.grow_progress()
 
     def placed_by_host(self) -> list[Task]:

@@ -93,7 +93,7 @@ def run_context(
     `keep` is what was asked for when the run was started, where nothing else is said. Who only `views` an adopted run
     stops, records and removes nothing of it. The `mask` is one that knows `secrets`, where none is given.
     """
-    labels, now = plan.own_labels, passed()
+    now = passed()
     if mask is None:
         mask = Mask(secrets or {}, plan.secret_names)
     return RunContext(
@@ -111,7 +111,7 @@ def run_context(
         reader=waiter_id(stored) if views else reader_id(stored),
         adopted=adopted,
         views=views,
-        keep=labels is not None and labels.keep if keep is None else keep,
+        keep=plan.keeps if keep is None else keep,
         removes_all=keep is False,
         stopped_as=stopped_as or plan.owner,
         planner=planner,

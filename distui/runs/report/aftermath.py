@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from distui.frozen import frozen
-from distui.runs.lines.events import Failure, Notice
+from distui.runs.lines.events import Failure, Notice, RunEnded
 from distui.runs.lines.severity import headline_of
 from distui.runs.report.rank_rows import Tone, digits, end_word, failed_at, numbers, short_name
 from distui.runs.state.reducer import RankState, RunState
@@ -29,8 +29,8 @@ class Moment:
     tone: Tone = "muted"
 
 
-def aftermath(state: RunState) -> list[Moment]:
-    """The rows in time; empty without a failure whose moment is known."""
+def aftermath(state: RunState, *, keeps: bool = False) -> list[Moment]:
+    """The rows in time; empty without a failure whose moment is known. `keeps` is whether ended containers stay."""
     zero = failed_at(state)
     if state.failure is None or zero is None:
         return []
@@ -40,9 +40,16 @@ def aftermath(state: RunState) -> list[Moment]:
         _first(state),
         *_others(state, zero),
         *_not_started(state, zero),
-        *_ours(state, zero),
+        *_ours(state, zero, keeps=keeps),
     ]
     return sorted(rows, key=lambda row: row.after)
+
+
+def is_removed(ended: RunEnded, *, keeps: bool) -> bool:
+    """Whether nothing of a run is left on its hosts, as far as its end tells: one that was left alone, or is out of
+    reach, may live, and containers that it keeps may be there.
+    """
+    return not (ended.leftovers or keeps or ended.outcome in ("detached", "unknown"))
 
 
 def troubles(state: RunState, most: int = 6) -> list[Moment]:
@@ -161,7 +168,7 @@ def _called(ranks: list[RankState], width: int) -> str:
     return " ".join(short_name(r.name) for r in ordered) if len(ordered) <= NAMED else f"{len(ordered)} tasks"
 
 
-def _ours(state: RunState, zero: float) -> Iterator[Moment]:
+def _ours(state: RunState, zero: float, *, keeps: bool) -> Iterator[Moment]:
     """What distui did."""
     if state.stopping is not None and state.stopping.at >= zero:
         how = f"SIGTERM, {state.stopping.grace:.0f} s grace" if state.stopping.grace else "SIGKILL"
@@ -177,7 +184,7 @@ def _ours(state: RunState, zero: float) -> Iterator[Moment]:
     ended = state.ended
     if ended is not None and ended.leftovers:
         yield Moment(ended.at - zero, "distui", "left over", "; ".join(ended.leftovers), "watch")
-    elif ended is not None and ended.outcome not in ("detached", "unknown"):
+    elif ended is not None and is_removed(ended, keeps=keeps):
         hosts = len({r.host for r in state.ranks.values()})
         where = {1: "the host", 2: "either host"}.get(hosts, f"any of {hosts} hosts")
         yield Moment(ended.at - zero, "distui", "cleaned up", f"nothing of this run is left on {where}", "good")

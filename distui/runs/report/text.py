@@ -15,7 +15,7 @@ from distui.plan.model import RunPlan
 from distui.runs.lines.events import Failure
 from distui.runs.lines.severity import headline_of
 from distui.runs.lines.text import safe, text_of
-from distui.runs.report.aftermath import aftermath
+from distui.runs.report.aftermath import aftermath, is_removed
 from distui.runs.report.rank_rows import failed_at
 from distui.runs.report.run_words import restart_words
 from distui.runs.state.load import placed
@@ -68,7 +68,7 @@ def report(plan: RunPlan, state: RunState, tails: Mapping[int | None, Sequence[s
     parts = [
         _head(plan, state, log_dir),
         _first(plan, state, tails),
-        _followed(state),
+        _followed(plan, state),
         _further(plan, state, log_dir),
     ]
     return "\n\n".join("\n".join(map(safe, part)) for part in map(list, parts) if part) + "\n"
@@ -107,7 +107,10 @@ def _head(plan: RunPlan, state: RunState, log_dir: str) -> Iterator[str]:
     if state.progress is not None:
         yield "progress  " + "  ".join(f"{name} {value:g}" for name, value in state.progress.values.items())
     if ended is not None:
-        yield f"left      {'; '.join(ended.leftovers) or 'nothing of it is left on the hosts'}"
+        nothing = is_removed(ended, keeps=plan.keeps)
+        left = "nothing of it is left on the hosts" if nothing else "; ".join(ended.leftovers)
+        if left:
+            yield f"left      {left}"
 
 
 def _first(plan: RunPlan, state: RunState, tails: Mapping[int | None, Sequence[str]]) -> Iterator[str]:
@@ -151,8 +154,8 @@ def _who(rank: int | None, host: str, gpus: Sequence[int]) -> str:
     return f"rank {rank} on {host}" + (f", GPU {','.join(map(str, gpus))}" if gpus else "")
 
 
-def _followed(state: RunState) -> Iterator[str]:
-    rows = aftermath(state)
+def _followed(plan: RunPlan, state: RunState) -> Iterator[str]:
+    rows = aftermath(state, keeps=plan.keeps)
     if not rows:
         return
     yield "WHAT FOLLOWED, in seconds after it"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from distui.amounts import counted
 from distui.cluster.backend.values import LiveRun
+from distui.runs.report.aftermath import is_removed
 from distui.runs.report.rank_rows import digits, failed_at, numbers, remark
 from distui.runs.state.load import carried_by_another, gpus_by_rank, used_networks
 from distui.tui.frame.base import View
@@ -92,7 +93,7 @@ class RunPainter:
         ended, palette = self.feed.state.ended, self.palette
         if ended is not None and ended.leftovers:
             return Line().put(f"{counted(len(ended.leftovers), 'thing')} left on hosts", palette.watch)
-        if ended is not None and ended.outcome not in ("detached", "unknown"):
+        if ended is not None and is_removed(ended, keeps=self.live.plan.keeps):
             hosts = len(self.live.plan.hosts)
             where = {1: " on the host", 2: " on either host"}.get(hosts, f" on {hosts} hosts")
             return Line().put("nothing of this run is left", palette.good).put(where, palette.muted)
