@@ -22,7 +22,7 @@ async def run_app(app: DistuiApp) -> int:
 
         def leave() -> None:
             terminal.begin()
-            app.exit(int(ExitCode.TERMINATED))
+            app.call_later(app.exit, int(ExitCode.TERMINATED))  # one that just begins can not be left yet
 
         for number in caught:
             if signal.getsignal(number) != signal.SIG_IGN:

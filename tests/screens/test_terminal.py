@@ -19,7 +19,7 @@ import pytest
 
 HERE = Path(__file__).resolve().parent
 PROGRAM = """
-import asyncio, sys
+import asyncio, os, signal, sys
 from pathlib import Path
 sys.path.insert(0, sys.argv[1])
 from fakes import FakeBackend, history
@@ -31,6 +31,8 @@ folder = Path(sys.argv[2])
 async def main():
     backend = FakeBackend(folder)
     backend.rows = history(backend)
+    for name in sys.argv[3:]:
+        asyncio.get_running_loop().call_soon(os.kill, os.getpid(), getattr(signal, name))
     return await run_app(DistuiApp(backend))
 
 sys.exit(asyncio.run(main()))
@@ -40,12 +42,13 @@ sys.exit(asyncio.run(main()))
 class Screen:
     """The app in a process on a pty; it is read only when a test asks for it."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *signals: str) -> None:
+        """It gets these signals as it begins."""
         self.terminal, inner = pty.openpty()
         fcntl.ioctl(inner, termios.TIOCSWINSZ, struct.pack("HHHH", 50, 200, 0, 0))
         env = os.environ | {"TERM": "xterm-256color", "COLORTERM": "truecolor"}
         self.process = subprocess.Popen(
-            (sys.executable, "-c", PROGRAM, str(HERE), str(folder)),
+            (sys.executable, "-c", PROGRAM, str(HERE), str(folder), *signals),
             stdin=inner, stdout=inner, stderr=inner, env=env, cwd=HERE.parents[1], start_new_session=True,
         )  # fmt: skip
         os.close(inner)
@@ -70,16 +73,35 @@ class Screen:
 
 
 @pytest.fixture
-def screen(tmp_path: Path) -> Iterator[Screen]:
+def begin(tmp_path: Path) -> Iterator[Callable[..., Screen]]:
+    """Starts the app."""
+    made: list[Screen] = []
+
+    def start(*signals: str) -> Screen:
+        made.append(Screen(tmp_path, *signals))
+        return made[0]
+
+    yield start
+    for one in made:
+        one.process.kill()
+        one.process.wait()
+        os.close(one.terminal)
+
+
+@pytest.fixture
+def screen(begin: Callable[..., Screen]) -> Screen:
     """The app with its first view painted."""
-    made = Screen(tmp_path)
-    try:
-        made.read(lambda found: b"node04" in found)
-        yield made
-    finally:
-        made.process.kill()
-        made.process.wait()
-        os.close(made.terminal)
+    made = begin()
+    made.read(lambda found: b"node04" in found)
+    return made
+
+
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP"])
+def test_a_signal_ends_an_app_that_just_begins(begin: Callable[..., Screen], name: str) -> None:
+    """It was a crash with a report."""
+    made = begin(name)
+    said = made.read(lambda found: made.process.poll() is not None)
+    assert (made.process.wait(60), b"Error" in said) == (143, False)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
