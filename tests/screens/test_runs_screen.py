@@ -675,3 +675,19 @@ async def test_what_is_read_opens_over_no_other_view(
             await pilot.pause(0.01)
         await settle(pilot)
         assert len(app.screen_stack) == 1
+
+
+async def test_the_cursor_stays_in_sight_when_other_runs_come(backend: FakeBackend, open_app: Any) -> None:
+    """Its keys are about the run that is seen under it."""
+    one = replace(backend.rows[3], recorded=False)
+    backend.rows = [replace(one, run=f"old-{number:02d}") for number in range(40)]
+    async with open_app((120, 36), start="runs") as (app, pilot):
+        await press(pilot, *["down"] * 12)
+        backend.rows = [*(replace(one, run=f"new-{number:02d}") for number in range(30)), *backend.rows]
+        app.ask_runs()
+        await settle(pilot)
+        await settle(pilot)
+        rows = app.screen.query_one(RowList)
+        assert (rows.key, rows.at) == ("old-12", 42)
+        listed = screen_text(app).splitlines()[: rows.region.bottom]
+        assert any(row.startswith("▌") and "old-12" in row for row in listed)

@@ -89,11 +89,13 @@ class RowList(ScrollView, Steady, can_focus=True):
 
     def set_rows(self, rows: Sequence[Row | str]) -> None:
         """Show other rows; the cursor stays on its key, else near where it was."""
-        before = self.key
+        before, seen = self.key, self._sees(self.at)
         self.rows = tuple(row if isinstance(row, Row) else Row(row) for row in rows)
         same = next((i for i, row in enumerate(self.rows) if row.key == before and not row.plain), None)
         self.at = self._free(self.at if same is None else same, 1)
         self._measure()
+        if seen and not self._sees(self.at):
+            self._show_cursor()
         if self.key != before:
             self.post_message(self.Moved(self, self.key))
 
@@ -190,6 +192,10 @@ class RowList(ScrollView, Steady, can_focus=True):
             self._repaint_row(before)
             self._repaint_row(self.at)
             self.post_message(self.Moved(self, self.key))
+
+    def _sees(self, number: int) -> bool:
+        """Whether a row is on the screen."""
+        return 0 <= number % self.tall - self.scroll_offset.y < self.scrollable_content_region.height
 
     def _show_cursor(self) -> None:
         """Scroll so far that the cursor is seen; headings right above it, too.
