@@ -14,7 +14,7 @@ from training import TRACEBACK, body, hint, opened, saved, say, settled, train, 
 
 from distui.patterns import given_up
 from distui.plan.model import RunPlan
-from distui.runs.lines.events import RunEnded
+from distui.runs.lines.events import RunEnded, RunOpened
 from distui.runs.lines.times import pack, times_of
 from distui.spec.hosts.inventory import HostPick
 from distui.tui.run.screen import RunScreen
@@ -308,6 +308,79 @@ async def test_wrap_times_copy_and_save(
     names = [path.name for path in saved(tmp_path)]
     assert names == ["llm-7f3-rank-00000-2.log", "llm-7f3-rank-00000.log"]
     assert (tmp_path / names[0]).read_bytes() == live.stored.rank_log(0).read_bytes()
+
+
+async def test_the_cursor_is_seen_among_wrapped_lines(open_app: Any, live: FakeLive) -> None:
+    """Four rows a line: a pane has fewer lines than rows, however one moves, and its first ones can be reached."""
+    say(live, 0, *(f"{i:03d} begins " + "x " * 120 for i in range(20)))
+    await live.feed(*launching(live.plan, time.time() - 60))
+    async with open_app((120, 36)) as (app, pilot):
+        screen = await opened(pilot, live)
+        pane = screen.panes.grid.logs[0]
+        pane.focus()
+        for keys, at in ((("b", "k"), 18), (("pageup",), 16), (("pagedown",), 18), (("b", "b"), 18), (("g",), 0)):
+            await pilot.press(*keys)
+            await settled(pilot)
+            shown = [row for row in body(app)[4 : 4 + pane.size.height] if f"{at:03d} begins" in row]
+            assert (pane.at, len(shown)) == (at, 1), keys
+        await pilot.press("G")
+        await settled(pilot)
+        pane.scroll(-100)
+        await settled(pilot)
+        assert (pane.follow, pane.top, pane.at) == (False, 0, pane.shown - 1)
+
+
+async def test_the_next_attempt_has_nothing_of_the_one_before(open_app: Any, live: FakeLive) -> None:
+    """Its log is another file: who read the old one follows it, and no line of it is to blame or marked."""
+    train(live)
+    await live.feed(*launching(live.plan, time.time() - 60))
+    async with open_app((120, 36)) as (app, pilot):
+        screen = await opened(pilot, live)
+        pane = screen.panes.grid.logs[0]
+        pane.focus()
+        await pilot.press("u", "k", "k", "m")
+        pane.blame(20)
+        await settled(pilot)
+        live.stored.rank_log(0).unlink()
+        times_of(live.stored.rank_log(0)).unlink()
+        say(live, 0, *(f"again {i}" for i in range(9)))
+        began = next(event for event in launching(live.plan, time.time()) if isinstance(event, RunOpened))
+        await live.feed(dataclasses.replace(began, attempt=2, attempts=2))
+        await settled(pilot)
+        assert (pane.follow, pane.rows, pane.blamed, pane.marks, pane.since) == (True, 9, None, set(), 0)
+        assert "again 0" in screen_text(app)
+
+
+async def test_a_run_of_one_rank_that_says_one_line(open_app: Any, backend: FakeBackend) -> None:
+    """Each stands there as one, and no key is offered for more panes than the one."""
+    made = backend.plan(hosts=("node01",))
+    task = dataclasses.replace(made.tasks[0], ranks=(0,))
+    live = backend.follow(dataclasses.replace(made, tasks=(task,), world_size=1))
+    say(live, 0, "the only line")
+    await live.feed(*launching(live.plan, time.time() - 60))
+    async with open_app((120, 36)) as (app, pilot):
+        await opened(pilot, live)
+        assert "1 of 1 rank\n" in screen_text(app)
+        assert "M merged" in body(app)[-1] and "P panes" not in body(app)[-1]
+        await live.feed(RunEnded(time.time(), "succeeded", 0))
+        await settled(pilot)
+        assert "end of log  1 line\n" in screen_text(app)
+        await pilot.press("M")
+        await settled(pilot)
+        assert "1 of 1 line shown" in screen_text(app)
+
+
+@pytest.mark.parametrize("key", ["c", "M,c", "M,b", "M,m"])
+async def test_a_key_that_can_do_nothing_says_so(open_app: Any, live: FakeLive, key: str) -> None:
+    """Nothing takes the place of what was copied before."""
+    await live.feed(*launching(live.plan, time.time() - 60))
+    async with open_app((120, 36)) as (app, pilot):
+        await opened(pilot, live)
+        app.copy_to_clipboard("before")
+        await pilot.press(*key.split(","))
+        await settled(pilot)
+        assert app.clipboard == "before"
+        assert [n.message for n in app._notifications if "line" in n.message]
 
 
 async def test_a_folder_that_is_gone_is_no_log_without_lines(

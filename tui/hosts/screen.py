@@ -297,6 +297,8 @@ class HostsScreen(View):
         elif self.group is not None:
             texts = ",\n".join(text for host in self.group.hosts if (text := raw(host)))
             app_of(self).open_text(f"{self.group.name}.json", f"[{texts}]")
+        elif self.host is not None:
+            app_of(self).tell("the host has not answered yet")
 
     # Groups.
 

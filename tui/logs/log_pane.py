@@ -11,7 +11,7 @@ from rich.style import Style
 from rich.text import Text
 from textual.strip import Strip
 
-from distui.amounts import clock, size_words
+from distui.amounts import clock, plural, size_words
 from distui.runs.lines.text import safe
 from distui.runs.lines.traceback import Fold
 from distui.tui.frame.context import glyphs_of, palette_of
@@ -65,7 +65,7 @@ class LogPane(Pane):
         self.loud = False
         self._strips: OrderedDict[int, Strip] = OrderedDict()
         self._look: tuple[object, ...] = ()
-        self._cuts = 0
+        self._cuts = self._renewals = 0
         self._open = -1
         """The line that was fetched before its end was written."""
         self._parts: list[tuple[int, int]] = []
@@ -79,6 +79,7 @@ class LogPane(Pane):
         self.follow, self.cursor, self.top, self.left = True, None, 0, 0
         self.since, self.only = 0, ""
         self.marks.clear()
+        self._renewals = buffer.renewals
         self.forget()
 
     def now_is(self, *, live: bool, place: str, note: str = "", loud: bool = False) -> None:
@@ -118,7 +119,16 @@ class LogPane(Pane):
         if self.view.buffer.cuts != self._cuts:
             self._cuts = self.view.buffer.cuts
             self.forget()
+        if self.view.buffer.renewals != self._renewals:
+            self._renewals = self.view.buffer.renewals
+            self._begin_again()
         return more
+
+    def _begin_again(self) -> None:
+        """Another attempt writes its own log: nothing of the one before is marked, to blame or read on."""
+        self.blamed, self.since = None, 0
+        self.marks.clear()
+        self.set_follow(True)
 
     def prepare(self) -> None:
         """Fetch the visible lines that have no strip yet, side by side ones with one read."""
@@ -254,8 +264,26 @@ class LogPane(Pane):
 
     # Wrapping: only what is visible is wrapped; scrolling goes by whole lines.
 
+    @property
+    def shown(self) -> int:
+        """See Pane; those that have all room, wrapped as they are."""
+        if not self.wrap:
+            return super().shown
+        row, room = self.top, self.height
+        while row < self.rows and (room := room - self._height_of(row)) >= 0:
+            row += 1
+        return max(1, row - self.top)
+
+    def top_for(self, row: int) -> int:
+        """See Pane; wrapped lines take several rows."""
+        if not self.wrap:
+            return super().top_for(row)
+        top, room = row, self.height
+        while top >= 0 and (room := room - self._height_of(top)) >= 0:
+            top -= 1
+        return min(row, top + 1)
+
     def _lay_out(self) -> None:
-        room = max(1, self.size.width - 1 - self._indent)
         if not self.wrap:
             self._parts = []
             return
@@ -263,14 +291,14 @@ class LogPane(Pane):
             parts: list[tuple[int, int]] = []
             row = self.rows - 1
             while row >= 0 and len(parts) < self.height:
-                parts = [(row, part) for part in range(self._height_of(row, room))] + parts
+                parts = [(row, part) for part in range(self._height_of(row))] + parts
                 row -= 1
             self._parts = parts[-self.height :] if self.height else []
             return
         self._parts = []
         row = self.top
         while row < self.rows and len(self._parts) < self.height:
-            self._parts += [(row, part) for part in range(self._height_of(row, room))]
+            self._parts += [(row, part) for part in range(self._height_of(row))]
             row += 1
         self._parts = self._parts[: self.height]
 
@@ -278,8 +306,13 @@ class LogPane(Pane):
     def _indent(self) -> int:
         return 10 if self.times else 0
 
-    def _height_of(self, row: int, room: int) -> int:
-        return max(1, -(-(self.row_strip(row).cell_length - self._indent) // room))
+    @property
+    def _room(self) -> int:
+        """Cells of a wrapped line's row."""
+        return max(1, self.size.width - 1 - self._indent)
+
+    def _height_of(self, row: int) -> int:
+        return max(1, -(-(self.row_strip(row).cell_length - self._indent) // self._room))
 
     def painted_row(self, y: int) -> Strip:
         """See Pane; wrapped lines take several rows."""
@@ -347,7 +380,8 @@ class LogPane(Pane):
         if not self.follow and view is not None and count:
             end.put("line ", palette.muted).put(f"{view.line(self.at) + 1:,}", palette.text)
             return end.put(f" of {count:,}", palette.muted)
-        return end.put("end of log", palette.muted).gap(2).put(f"{count:,}", palette.text).put(" lines", palette.muted)
+        end.put("end of log", palette.muted).gap(2).put(f"{count:,}", palette.text)
+        return end.put(f" {plural(count, 'line')}", palette.muted)
 
 
 def kind_style(palette: Palette, kind: Kind) -> Style:

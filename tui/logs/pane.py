@@ -136,9 +136,18 @@ class Pane(Steady, can_focus=True):
         return 0 if self.follow else max(0, self.rows - self.seen)
 
     @property
+    def shown(self) -> int:
+        """How many rows are seen at once."""
+        return self.height
+
+    def top_for(self, row: int) -> int:
+        """The top row when this one is the last that is seen."""
+        return row - self.height + 1
+
+    @property
     def bottom(self) -> int:
         """The top row when the last one is visible."""
-        return max(0, self.rows - self.height)
+        return max(0, self.top_for(self.rows - 1))
 
     def flush(self, budget: float) -> bool:
         """Take in what is new and repaint when it shows. Whether more is to do."""
@@ -184,15 +193,18 @@ class Pane(Steady, can_focus=True):
         if self.follow:
             self.set_follow(False)
         self.cursor = max(0, min(row, self.rows - 1))
-        if centre and not self.top <= self.cursor < self.top + self.height:
-            self.top = self.cursor - self.height // 2
-        self.top = max(0, min(self.top, self.cursor, self.bottom), self.cursor - self.height + 1)
+        if centre and not self.top <= self.cursor < self.top + self.shown:
+            self.top = self.cursor - self.shown // 2
+        self._show_cursor(self.cursor)
         self.repaint()
+
+    def _show_cursor(self, row: int) -> None:
+        self.top = max(0, min(self.top, row, self.bottom), self.top_for(row))
 
     @property
     def at(self) -> int:
         """The row things are done to: the cursor's, else the last visible one."""
-        return self.cursor if self.cursor is not None else max(0, min(self.top + self.height, self.rows) - 1)
+        return self.cursor if self.cursor is not None else max(0, min(self.top + self.shown, self.rows) - 1)
 
     def move(self, rows: int) -> None:
         """Move the cursor."""
@@ -209,7 +221,7 @@ class Pane(Steady, can_focus=True):
             return
         self.top = max(0, min(self.top + rows, self.bottom))
         if self.cursor is not None:
-            self.cursor = max(self.top, min(self.cursor, self.top + self.height - 1))
+            self.cursor = max(self.top, min(self.cursor, self.top + self.shown - 1))
         self.repaint()
 
     def action_down(self) -> None:
@@ -222,19 +234,19 @@ class Pane(Steady, can_focus=True):
 
     def action_half_down(self) -> None:
         """Half a page down."""
-        self.move(self.height // 2)
+        self.move(max(1, self.shown // 2))
 
     def action_half_up(self) -> None:
         """Half a page up."""
-        self.move(-(self.height // 2))
+        self.move(-max(1, self.shown // 2))
 
     def action_page_down(self) -> None:
         """A page down."""
-        self.move(self.height)
+        self.move(self.shown)
 
     def action_page_up(self) -> None:
         """A page up."""
-        self.move(-self.height)
+        self.move(-self.shown)
 
     def action_first(self) -> None:
         """The first line; again, what is before it."""
@@ -284,7 +296,7 @@ class Pane(Steady, can_focus=True):
     def on_resize(self, event: Resize) -> None:
         """The end stays visible."""
         if not self.follow and self.cursor is not None:
-            self.top = max(0, min(self.top, self.bottom, self.cursor), self.cursor - self.height + 1)
+            self._show_cursor(self.cursor)
         self.repaint()
 
     def render_lines(self, crop: object) -> list[Strip]:

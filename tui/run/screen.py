@@ -223,7 +223,7 @@ class RunScreen(View):
             "stop": not over,
             "fold": merged,
             "unfold": merged or failed,
-            "panes": not self.panes.merged_only and not failed,
+            "panes": not self.panes.merged_only and not failed and self.panes.grid.most > 1,
             "next_match": self.failures.more if self.search.by_rank else failed or bool(self.search.text),
         }
         return now.get(action.id, True)

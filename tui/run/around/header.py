@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rich.style import Style
 
-from distui.amounts import counted, duration
+from distui.amounts import counted, duration, plural
 from distui.runs.report.rank_rows import started
 from distui.tui.frame.base import View
 from distui.tui.logs.feed import RunFeed
@@ -51,13 +51,14 @@ class RunHeader:
         if self.panes.merged_only:
             merged = self.feed.merged
             line.put("folded  " if merged.fold else "", palette.muted).put(f"{len(merged.groups):,}", palette.bold)
-            line.put(" of ", palette.muted).put(f"{merged.members:,}", palette.bold).put(" lines shown", palette.muted)
+            line.put(" of ", palette.muted).put(f"{merged.members:,}", palette.bold)
+            line.put(f" {plural(merged.members, 'line')} shown", palette.muted)
             return
         total = len(self.feed.placed)
         running = started(self.feed.state)
         if not self.feed.over:
             line.put(running, palette.bold).put(f" of {total}", palette.muted)
-            line.put(" ranks" if wide >= 110 else "", palette.muted)
+            line.put(f" {plural(total, 'rank')}" if wide >= 110 else "", palette.muted)
         elif self.feed.state.ended is not None and wide >= 110:
             line.put("logs drained to the end" if self.feed.state.summary != "unknown" else "", palette.muted)
         for words in self._progress_words(palette, wide):

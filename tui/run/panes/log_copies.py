@@ -53,7 +53,10 @@ class LogCopies(Part):
     def action_copy_line(self) -> None:
         """A selection, else the line."""
         pane = self.panes.active
-        text = self.view.get_selected_text() or (pane.row_text(pane.at) if pane.rows else "")
+        if not (pane.rows or self.view.get_selected_text()):
+            app_of(self.view).tell("there is no line to copy")
+            return
+        text = self.view.get_selected_text() or pane.row_text(pane.at)
         if len(text) <= COPY_BYTES:
             app_of(self.view).copy(text)
             return

@@ -54,9 +54,10 @@ class LogDisplay(Part):
         """Wrap long lines, or not."""
         pane = self.panes.active
         if isinstance(pane, LogPane):
-            pane.wrap = not pane.wrap
-            pane.left = 0
-            pane.repaint()
+            pane.wrap, pane.left = not pane.wrap, 0
+            pane.repaint() if pane.cursor is None else pane.go(pane.cursor)
+        else:
+            app_of(self.view).tell("lines of the merged log are not wrapped; c copies a whole one")
         self.panes.changed()
 
     def action_times(self) -> None:
@@ -130,6 +131,8 @@ class LogDisplay(Part):
         if isinstance(pane, LogPane) and pane.view is not None and pane.rows:
             pane.marks ^= {pane.view.line(pane.at)}
             pane.repaint()
+        elif isinstance(pane, MergedPane):
+            app_of(self.view).tell("lines are marked in the log of one rank")
 
     def action_unfold(self) -> None:
         """Merged: who said the line. One rank: what is folded of a traceback."""
