@@ -116,7 +116,9 @@ class Board:
             link.take(rx, tx)
             if (count := sample.errors.get(name)) is not None:
                 if link.errors is not None and count > link.errors:
-                    host.notes.append(Note(sample.at, "watch", f"{name} counts {count - link.errors} new errors"))
+                    host.notes.append(
+                        Note(sample.at, "watch", f"{name} counts {counted(count - link.errors, 'new error')}")
+                    )
                 link.errors_before = count if link.errors is None else min(link.errors_before, count)
                 link.errors = count
 

@@ -7,6 +7,7 @@ from typing import ClassVar
 from textual.app import ComposeResult
 from textual.binding import BindingType
 
+from distui.amounts import plural
 from distui.regex import regex
 from distui.tui.frame.actions import Action, bindings
 from distui.tui.frame.base import FILTER, View
@@ -48,7 +49,7 @@ class TextScreen(View):
 
     def headline(self, line: Line, palette: Palette) -> None:
         """How long it is."""
-        line.put(f"{len(self.lines):,}", palette.bold).put(" lines", palette.faint)
+        line.put(f"{len(self.lines):,}", palette.bold).put(f" {plural(len(self.lines), 'line')}", palette.faint)
 
     def compose_body(self) -> ComposeResult:
         """See View."""

@@ -11,6 +11,7 @@ from rich.text import Text
 from textual.app import ComposeResult
 from textual.binding import BindingType
 
+from distui.amounts import plural
 from distui.monitor.containers import HostContainer
 from distui.runs.lines.severity import severity
 from distui.runs.lines.text import LineAssembler, safe, text_of
@@ -136,7 +137,8 @@ class ContainerLogScreen(View):
             line.put("end of log", palette.muted)
         else:
             line.put("follow", palette.accent)
-        line.gap(3).put(f"{self.first + len(self.lines):,}", palette.bold).put(" lines", palette.faint)
+        count = self.first + len(self.lines)
+        line.gap(3).put(f"{count:,}", palette.bold).put(f" {plural(count, 'line')}", palette.faint)
 
     def filter_changed(self) -> None:
         """Only lines with the text."""

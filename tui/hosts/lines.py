@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from textwrap import wrap
 
-from distui.amounts import counted, duration, size_words
+from distui.amounts import counted, duration, plural, size_words
 from distui.cluster.backend.values import LiveRun
 from distui.facts.host import HostFacts
 from distui.frozen import frozen
@@ -122,7 +122,7 @@ def link_line(link: Link, at: LinkColumns, palette: Palette, glyphs: Glyphs, *, 
         line.put(shown, palette.faint if shown in ("0", "-") else palette.text, width=4, right=True).gap(1)
     line.put(unit if link.rx is not None else "", palette.faint, width=4)
     if link.new_errors:
-        line.gap(2).put(f"{link.new_errors:,} new errors", palette.watch)
+        line.gap(2).put(f"{link.new_errors:,} new {plural(link.new_errors, 'error')}", palette.watch)
     elif errors:
         line.gap(2).put("-" if link.errors is None else f"{link.errors:,}", palette.faint, width=8, right=True)
     return line

@@ -311,7 +311,9 @@ def _folded(task: Task, width: int, palette: Palette, glyphs: Glyphs) -> list[Li
     lines = [Line().gap(1).put(" ".join(head), palette.text).put(" \\", palette.faint)]
     lines += [Line().gap(3).put(flag, palette.muted).put(" \\", palette.faint) for flag in kept]
     if more > 0:
-        lines.append(Line().gap(3).put(f"{glyphs.folded} {more} more flags", palette.faint).put(" \\", palette.faint))
+        lines.append(
+            Line().gap(3).put(f"{glyphs.folded} {counted(more, 'more flag')}", palette.faint).put(" \\", palette.faint)
+        )
     lines.append(Line().gap(3).put(parts[at], palette.muted).put(" \\", palette.faint))
     lines.append(Line().gap(3).put(" ".join(parts[at + 1 :]) or "(the image's own command)", palette.bold))
     return [line.cut(width - 1) for line in lines]

@@ -6,7 +6,7 @@ import statistics
 from collections import OrderedDict
 from collections.abc import Callable
 
-from distui.amounts import duration
+from distui.amounts import counted, duration
 from distui.files import tail_lines
 from distui.frozen import frozen
 from distui.monitor.board import Board
@@ -147,7 +147,7 @@ def live_lines(
         known = {host.name: host for host in board.hosts.values()}
         lines += [_host(palette, glyphs, row, known[name]) for name in row.hosts[:MOST_HOSTS] if name in known]
         if len(row.hosts) > MOST_HOSTS:
-            lines.append(_label("", palette).put(f"{len(row.hosts) - MOST_HOSTS} more hosts", palette.faint))
+            lines.append(_label("", palette).put(counted(len(row.hosts) - MOST_HOSTS, "more host"), palette.faint))
     if text := last_line(state, look, heard):
         lines.append(_label("last", palette).put(text, palette.muted))
     return lines

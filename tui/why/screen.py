@@ -13,6 +13,7 @@ from textual.binding import BindingType
 from textual.containers import Container, Vertical
 from textual.events import Blur, Focus, Resize
 
+from distui.amounts import plural
 from distui.cluster.backend.values import LiveRun
 from distui.errors import DistuiError
 from distui.runs.lines.explanation import RankPlace
@@ -119,8 +120,8 @@ class WhyScreen(View):
         """How many ranks were asked."""
         shown = self.answers.shown
         if shown is not None:
-            found = shown.record.found
-            line.put(len(found.ranks), palette.bold).put(" ranks", palette.muted)
+            count = len(shown.record.found.ranks)
+            line.put(count, palette.bold).put(f" {plural(count, 'rank')}", palette.muted)
 
     def compose_body(self) -> ComposeResult:
         """See View."""

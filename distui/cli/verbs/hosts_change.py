@@ -26,7 +26,7 @@ def add() -> None:
 @verb("rm", "hosts_change.remove")
 @click.argument("name", metavar="HOST")
 def remove() -> None:
-    """Remove a host from hosts.yaml. Refused for one inside a range or in a group."""
+    """Remove a host from hosts.yaml, also from groups that name it. Refused for one inside a range."""
 
 
 @verb("import", "hosts_change.import_")

@@ -28,7 +28,7 @@ def why_apart(rows: Sequence[Group], row: Group, *, fold: bool) -> str:
     if not alike:
         return ""
     other = min(alike, key=lambda one: abs(one.at - row.at))
-    who = f"rank {other.ranks[0]}" if other.members == 1 else f"{len(other.said_by())} others"
+    who = _who(other)
     if loose_key(other.common or other.text) != loose_key(text):
         return f"{who} said another step {_apart(other, row)}"
     if row.level == "error":
@@ -41,11 +41,15 @@ def _by_time(same: Sequence[Group], row: Group, rank: int) -> str:
     others = [one for one in same if rank not in one.ranks]
     if others:
         other = min(others, key=lambda one: abs(one.at - row.at))
-        who = f"rank {other.ranks[0]}" if other.members == 1 else f"{len(other.said_by())} others"
-        return f"{who} said it {_apart(other, row)}; {FOLD_S:g} s and more are not folded"
+        return f"{_who(other)} said it {_apart(other, row)}; {FOLD_S:g} s and more are not folded"
     if same:
         return "only this rank says it, again and again"
     return ""
+
+
+def _who(other: Group) -> str:
+    ranks = other.said_by()
+    return f"rank {min(ranks)}" if len(ranks) == 1 else f"{len(ranks)} others"
 
 
 def _apart(other: Group, row: Group) -> str:

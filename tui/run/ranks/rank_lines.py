@@ -216,7 +216,7 @@ def title_line(palette: Palette, glyphs: Glyphs, rows: Mapping[int, RankRow], wi
     elif watch := tones.count("watch"):
         end.put(watch, palette.watch).put(" to watch", palette.muted)
     elif waiting := signs.count("waiting"):
-        end.put(f"{waiting} wait", palette.watch)
+        end.put(f"{waiting} {'waits' if waiting == 1 else 'wait'}", palette.watch)
     elif good := signs.count("running"):
         end.put(f"{good} ok", palette.muted)
     else:
