@@ -466,6 +466,8 @@ def test_pinned_hcas_must_be_active() -> None:
         routes(a, b, fabric=strict)
     )
     assert routes(a, b, fabric=loose).networks[0].hcas == ("mlx5_0:1",)
+    said = refused(routes(a, b, fabric=Fabric(hcas="mlx5")))  # as NCCL takes it
+    assert "a: hcas 'mlx5' names no RDMA port (has mlx5_0:1 ACTIVE, mlx5_1:1 DOWN) (names are whole ones here" in said
 
 
 def test_a_host_whose_name_is_loopback_is_pinned_and_said_so() -> None:

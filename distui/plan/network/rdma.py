@@ -57,8 +57,11 @@ def _pinned_ports(inputs: Inputs, host: Host, facts: HostFacts, pattern: str) ->
     named = fabric.select_hcas(pattern, facts.ib)
     active = tuple(p for p in named if p.active)
     down = [fabric.port_name(p) for p in named if not p.active]
-    if not active or (down and inputs.job.fabric.require == "all"):
-        has = ", ".join(f"{fabric.port_name(p)} {p.state or 'unreadable'}" for p in facts.ib) or "none"
+    has = ", ".join(f"{fabric.port_name(p)} {p.state or 'unreadable'}" for p in facts.ib) or "none"
+    if not named:
+        hint = "names are whole ones here: mlx5_[0-7], or mlx5_* for all"
+        inputs.notes.problem("rdma", host.name, f"hcas {pattern!r} names no RDMA port (has {has})", hint)
+    elif not active or (down and inputs.job.fabric.require == "all"):
         inputs.notes.problem("rdma", host.name, f"RDMA ports {pattern!r} are not all ACTIVE (has {has})")
     elif down:
         inputs.notes.warnings.append(f"{host.name}: {', '.join(down)} not ACTIVE, left out")
