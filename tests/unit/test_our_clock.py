@@ -20,6 +20,8 @@ from distui.runs.ending.ask_ranks import AskTurns, tell_why
 from distui.runs.follow.fanout import Fanout
 from distui.runs.hosts.stop_word import TO_END
 from distui.runs.insight.asking.look import Look
+from distui.runs.insight.hang.ras.communicators import Counted
+from distui.runs.insight.hang.ras.report import Communicator
 from distui.runs.insight.seen.quiet import Quiet
 from distui.runs.lines.events import (
     AttemptEnded,
@@ -116,6 +118,15 @@ def test_what_does_not_move_does_so_for_no_longer() -> None:
     quiet._since[0] = ("place", 940.0)
     quiet.moved(ClockSet(3600.0, 4599.5, 4600.0).moved)
     assert quiet._since == {0: ("place", 4540.0)}
+
+
+async def test_what_nccl_has_counted_stands_for_no_longer(cluster: Cluster) -> None:
+    """Ranks that were asked a moment ago, and launch nothing in a long step: `on_hang` would end their run."""
+    attempt = cluster.controller(cluster.plan()).attempt
+    known = Counted(Communicator("c0", "", 2, {}, {}, {}, {}), "2.27.3", {}, 990.0, 999.0, goes_on=False)
+    attempt.ras = (known,)
+    attempt.clock_set(ClockSet(3600.0, 4599.5, 4600.0))
+    assert attempt.ras == (replace(known, since=4590.0, at=4599.0),)
 
 
 async def test_a_clock_that_is_set_forward_makes_no_rank_silent(

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from dataclasses import replace
 
 from distui.facts.host import HostFacts
 from distui.plan.model import RunPlan
@@ -97,6 +98,7 @@ class Attempt:
         self.run.events.state = after(self.state, change)
         self.quiet.moved(change.moved)
         self.silences.moved(change.moved)
+        self.ras = tuple(replace(one, since=change.moved(one.since), at=change.moved(one.at)) for one in self.ras)
         self.tracker.waited_at = self.clock()  # until hosts' clocks are read again, their times are wrong by as much
 
     async def emit(self, event: Event) -> None:
