@@ -63,11 +63,15 @@ class Box:
             start=(),
         )
 
-    def start(self, *command: str, task: Task | None = None, secret: str = "") -> subprocess.CompletedProcess[bytes]:
+    def start(
+        self, *command: str, task: Task | None = None, secret: str = "", path: str = ""
+    ) -> subprocess.CompletedProcess[bytes]:
+        """`path` is a folder of programs that come before those of this machine."""
         task = task or self.task()
         Path(self.run_dir).mkdir(parents=True, exist_ok=True)
         Path(task.env_file).write_bytes(env_file_text(task, dict.fromkeys(task.secrets, secret)))
-        return run(process.start(task, command, workdir=str(self.home)))
+        argv = process.start(task, command, workdir=str(self.home))
+        return run(("env", f"PATH={path}:{os.environ['PATH']}", *argv) if path else argv)
 
     def state(self, index: int = 0) -> process.ProcessState:
         (state,) = process.parse_states(run(process.inspect(self.run_dir, (index,))).stdout)
@@ -103,6 +107,21 @@ def test_a_program_runs_to_its_end_and_everything_about_it_is_on_the_host(box: B
     assert state.started_ns is not None and state.finished_ns is not None
     assert 0 <= state.finished_ns - state.started_ns < 60e9
     assert not Path(box.task().env_file).exists()
+
+
+def test_how_long_a_program_ran_does_not_depend_on_how_the_clock_is_set_meanwhile(box: Box) -> None:
+    """By an hour forward: a limit of half an hour would seem to be reached."""
+    now, date = box.home / "now", box.home / "bin/date"
+    now.write_text(f"{10**18}")
+    date.parent.mkdir()
+    date.write_text(f"#!/bin/sh\ncat {now}\n")
+    date.chmod(0o755)
+    after = 10**18 + 3600 * 10**9
+    box.start("sh", "-c", f"echo {after} >{now}; exit 3", path=str(date.parent))
+    state = box.ended()
+    code, finished, started = map(int, box.read("exit").split())
+    assert (code, finished, state.finished_ns, state.started_ns) == (3, after, after, started)
+    assert 0 <= finished - started < 60e9
 
 
 @pytest.mark.parametrize(

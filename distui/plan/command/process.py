@@ -8,7 +8,8 @@ A task's folder on the host is `RUN_DIR/task-INDEX/`, 0700, and is all there is 
 - `started_ns`   host clock;
 - `log`          stdout and stderr as they came, followed by byte offset;
 - `keeper`       pid of the supervisor;
-- `exit`         `CODE FINISHED_NS STARTED_NS`, written by rename when the program has ended (128 + signal number).
+- `exit`         `CODE FINISHED_NS STARTED_NS`, both by the host clock as it is then, written by rename when the program
+                 has ended (128 + signal number).
 
 The program's parent is a small supervisor in a session of its own, so that a lost ssh connection changes
 nothing. If it is killed the program runs on and only its exit code is lost (state `lost`).
@@ -63,9 +64,12 @@ exec "$@"
 
 # The supervisor. $1 PROGRAM, $2 task folder, and the rest of the program's shell's arguments.
 # The program runs in the foreground: in the background it would ignore SIGINT.
+# How long it ran is by the uptime, since the clock may be set meanwhile: it began by so much before its end.
 SUPERVISOR = r"""
 program=$1 task=$2; shift
 echo $$ >"$task/keeper"
+up() { read -r up more </proc/uptime && echo "${up%.*}${up#*.}"; }
+begun=$(up)
 if command -v setsid >/dev/null; then
   setsid sh -c "$program" sh "$@"
 else
@@ -76,7 +80,11 @@ os.execvp(sys.argv[1], sys.argv[1:])' sh -c "$program" sh "$@"
 fi
 code=$?
 now=$(date +%s%N); case $now in *[!0-9]*) now=$(date +%s)000000000;; esac
-echo "$code $now $(cat "$task/started_ns")" >"$task/exit.tmp" && mv -f "$task/exit.tmp" "$task/exit"
+ended=$(up) started=$(cat "$task/started_ns")
+if [ -n "$begun" ] && [ -n "$ended" ]; then
+  since=$((now - (ended - begun) * 10000000)); [ "$since" -lt 0 ] || started=$since
+fi
+echo "$code $now $started" >"$task/exit.tmp" && mv -f "$task/exit.tmp" "$task/exit"
 """.strip()
 
 # Detaching: `setsid -f` first, since a shell's `&` would make the program ignore SIGINT.
@@ -135,14 +143,14 @@ kept() {
 number() { n=; [ -s "$1" ] && read -r n more <"$1"; case $n in ''|*[!0-9]*) n=null;; esac; echo "$n"; }
 show() {
   [ -d "$1" ] || { echo '{"state":"missing"}'; return; }
-  code=null finished=null state=lost
+  code=null finished=null began= state=lost
   if alive "$1" || kept "$1"; then state=running
   elif [ ! -s "$1/pid" ]; then state=created
   fi
   if [ -s "$1/exit" ]; then state=exited; read -r code finished began <"$1/exit"; fi
   labels=$(cat "$1/labels.json" 2>/dev/null)
   printf '{"state":"%s","folder_index":%s,"pid":%s,"exit":%s,"started_ns":%s,"finished_ns":%s,' \
-    "$state" "${1##*task-}" "$(number "$1/pid")" "$code" "$(number "$1/started_ns")" "$finished"
+    "$state" "${1##*task-}" "$(number "$1/pid")" "$code" "${began:-$(number "$1/started_ns")}" "$finished"
   printf '"labels":%s}\n' "${labels:-null}"
 }
 marked() {
