@@ -546,6 +546,21 @@ def test_torchrun_warns_of_placeholders_it_leaves(text: str, warned: bool) -> No
 
 
 @pytest.mark.parametrize(
+    ("launcher", "value", "warned"),
+    [
+        ("env", "{rank}", True),
+        ("torchrun", "x={node_rank}", True),
+        ("command", "{node_rank}", False),
+        ("env", "{x}", False),
+    ],
+)
+def test_placeholders_that_env_does_not_have_are_warned_of(launcher: Any, value: str, warned: bool) -> None:
+    """They are filled in with launcher `command` alone; a program got `{rank}`, and nothing said so."""
+    job = dataclasses.replace(JOB, launcher=launcher, env={"MINE": value})
+    assert any("env MINE: {" in warning for warning in good(job).warnings) is warned
+
+
+@pytest.mark.parametrize(
     ("more", "engine", "ports"),
     [
         ({}, "docker", ["9090", ""]),

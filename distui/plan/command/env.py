@@ -13,7 +13,7 @@ from distui.plan.model import HostNetwork, Notes, Task
 from distui.plan.network.rendezvous import RendezvousPoint
 from distui.plan.ranks.placement import HostPlacement
 from distui.spec.job.job import Backend, Job
-from distui.spec.job.placeholders import fill
+from distui.spec.job.placeholders import fill, used
 
 LINE_LIMIT = 65_535
 """Bytes of one line of an env file: docker's reader gives up at 64 KiB (FAULTS M13)."""
@@ -217,6 +217,12 @@ def _env_warnings(job: Job, world_size: int) -> list[str]:
             warnings += [f"env sets {n}={job.env[n]} for every rank; distui's own value is not used" for n in named]
     elif job.launcher == "torchrun" and torchrun.PREFIX_VARIABLE in job.env:
         warnings.append(f"env sets {torchrun.PREFIX_VARIABLE}, so logs can't be split by rank")
+    if job.launcher != "command":
+        warnings += [
+            f"env {name}: {{{word}}} stays as it is: `env` has placeholders with launcher command only"
+            for name, value in _all_env(job)
+            for word in sorted(used(value))
+        ]
     secretive = re.compile(r"(TOKEN|SECRET|PASSWORD|PASSWD|API_?KEY|PRIVATE_?KEY)$", re.IGNORECASE)
     warnings += [
         f"env {name} looks like a secret: name it under secrets: to keep it out of plan, files and terminal"
