@@ -39,6 +39,17 @@ def test_the_tests_that_show_a_protection_are_there() -> None:
     assert "(SECURITY.md)" in (DOCS.parent / "README.md").read_text()
 
 
+def test_samples_name_no_schema_file_that_is_not_there() -> None:
+    """An editor says that it can't be loaded; `distui schema job --help` says how to have one."""
+    samples = [
+        DOCS.parent / "hosts.yaml",
+        *(DOCS.parent / "jobs").glob("*.yaml"),
+        *DOCS.parent.glob("examples/**/*.yaml"),
+    ]
+    assert len(samples) > 15
+    assert [path.name for path in samples if "$schema=" in path.read_text()] == []
+
+
 def blocks() -> Iterator[tuple[str, str]]:
     """The YAML of README and docs that is a whole file, with its page."""
     for page in (DOCS.parent / "README.md", *sorted(DOCS.glob("*.md"))):
