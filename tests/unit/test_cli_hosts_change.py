@@ -241,6 +241,23 @@ def test_a_host_is_removed_from_ranges_of_groups_too(cli: Any, name: str, left: 
     assert found.groups["one"] == tuple(one for one in ("n1", "n2", "gw") if one != name)
 
 
+def test_an_entry_of_several_hosts_is_removed_with_its_range_in_groups(cli: Any) -> None:
+    """They stayed in the groups, and the file that would have been written was refused."""
+    text = "version: 1\nhosts:\n  gw: {}\n  node[01-04]: {}\ngroups:\n  big: node[01-04]\n  all4: [gw, 'node[02-03]']\n"
+    Path("hosts.yaml").write_text(text)
+    done = cli("hosts", "rm", "node[01-04]")
+    assert (done.code, done.err) == (0, "hosts.yaml: node[01-04] removed, also from @big, @all4\n")
+    found = read_inventory(Path("hosts.yaml").read_text(), "hosts.yaml")
+    assert ([host.name for host in found.hosts], found.groups) == (["gw"], {"big": (), "all4": ("gw",)})
+
+
+def test_an_ipv6_address_stands_in_brackets_before_its_port(cli: Any) -> None:
+    """`fd00::9:22` is another address."""
+    Path("hosts.yaml").write_text("version: 1\nhosts:\n  a: {addr: 'fd00::9', port: 22}\n  b: {addr: 'fd00::8'}\n")
+    listed = cli("hosts", "ls").out.splitlines()
+    assert [line.split()[1] for line in listed[1:]] == ["[fd00::9]:22", "fd00::8"]
+
+
 @pytest.mark.parametrize(
     ("entry", "name", "hint"),
     [

@@ -36,7 +36,8 @@ def ls(settings: Settings, out: Console, sets: tuple[str, ...]) -> int:
 
 def _row(host: Host, groups: list[str]) -> tuple[str, ...]:
     labels = ",".join(f"{k}={v}" for k, v in host.labels.items())
-    where = (f"{host.user}@" if host.user else "") + (host.addr or "") + (f":{host.port}" if host.port else "")
+    addr = f"[{host.addr}]" if host.port and ":" in (host.addr or "") else host.addr or ""
+    where = (f"{host.user}@" if host.user else "") + addr + (f":{host.port}" if host.port else "")
     return (host.name, where, " ".join(host.engine_command) or host.engine, _gpus(host), labels, ",".join(groups))
 
 

@@ -124,12 +124,12 @@ class InventoryFile:
 
 
 def without(word: str, name: str) -> str:
-    """A set of hosts without one of them, "" where that was all; as it is where it does not have it."""
+    """A set of hosts without those of `name`, "" where that was all; as it is where it has none of them."""
     try:
-        names = expand(word)
+        names, gone = expand(word), {*expand(name)}
     except Wrong:  # a group, or what is wrong in another way, which is said when the file is saved
         return word
-    return fold(one for one in names if one != name) if name in names else word
+    return word if gone.isdisjoint(names) else fold(one for one in names if one not in gone)
 
 
 def _root(path: str, text: str) -> Table | None:
