@@ -307,6 +307,25 @@ def test_torchrun_has_one_task_per_host_and_no_ranks_in_its_environment() -> Non
     assert task.env["TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE"] == "[distui rank ${rank}/${local_rank}]:"
 
 
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        (
+            ("torchrun", "--standalone", "--nproc_per_node=8", "t.py", "--nnodes", "2"),
+            "--standalone, --nproc_per_node=8",
+        ),
+        (("--rdzv-backend", "c10d", "-m", "t"), "--rdzv-backend"),
+        (("torchrun", "--log-dir", "/x", "t.py"), ""),
+        (("sh", "-c", "x --nnodes 2"), ""),
+        (("t.py", "--tee"), ""),
+    ],
+)
+def test_torchrun_s_options_that_are_ours_are_warned_of(command: tuple[str, ...], said: str) -> None:
+    """A command that was pasted: `--standalone` keeps each host waiting for the others at itself."""
+    warnings = good(dataclasses.replace(JOB, launcher="torchrun", command=command)).warnings
+    assert [w.partition(" in place")[0] for w in warnings] == [f"the command gives torchrun {said}"] * bool(said)
+
+
 def test_torchrun_with_c10d_names_its_endpoint_and_its_host() -> None:
     """The store is on node 0, whatever the containers' host names are."""
     made = good(dataclasses.replace(JOB, launcher="torchrun", torchrun=Torchrun(rdzv="c10d", port=29400)))

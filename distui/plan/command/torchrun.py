@@ -60,6 +60,11 @@ def min_nodes(job: Job) -> int | None:
 def warnings(job: Job, nodes: int) -> list[str]:
     """What may not be as expected with this many nodes."""
     found: list[str] = []
+    if twice := _given_twice(job.command if not isinstance(job.command, str) else ()):
+        found.append(
+            f"the command gives torchrun {', '.join(twice)} in place of what distui gives it; leave that out, and see "
+            "`ranks`, `hosts` and `torchrun` of the job"
+        )
     settings = job.torchrun
     if settings.rdzv == "c10d" and nodes > 1:
         found.append(
@@ -78,6 +83,20 @@ def warnings(job: Job, nodes: int) -> list[str]:
         if not settings.max_restarts:
             found.append("when a node is lost the others' ranks fail and are started again: that needs max_restarts")
     return found
+
+
+_OURS = frozenset((
+    "local-addr", "master-addr", "master-port", "max-restarts", "nnodes", "node-rank", "nproc-per-node", "rdzv-backend",
+    "rdzv-conf", "rdzv-endpoint", "rdzv-id", "standalone", "tee",
+))  # fmt: skip
+
+
+def _given_twice(command: tuple[str, ...]) -> list[str]:
+    """Options for the agent in a command that are ours to give."""
+    program = split_command(command)[1]
+    end = next((at for at, word in enumerate(program) if word in ("--", *_HOW) or word.endswith(".py")), len(program))
+    names = ((word, word.partition("=")[0]) for word in program[:end] if word.startswith("--"))
+    return [word for word, name in names if name[2:].replace("_", "-") in _OURS]
 
 
 def guesses_its_store(command: tuple[str, ...] | str) -> bool:
