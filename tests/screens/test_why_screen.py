@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from fakes import FakeBackend, FakeLive, launching, screen_text, settle, shot
 from standing import answer, calls, hang, moving, stands
-from training import opened, settled, train, until
+from training import body, opened, settled, train, until
 
 from distui.cluster.why import Why
 from distui.errors import ContactLost
@@ -331,14 +331,15 @@ async def test_a_run_that_has_ended_shows_what_was_kept(
 
 
 async def test_a_run_that_was_never_asked(open_app: Any, live: FakeLive) -> None:
-    """It says so, and every key has an answer."""
+    """It says so, every key has an answer, and none is offered that goes to a rank or copies what it said."""
     await live.feed(*launching(live.plan, time.time() - 60), RunEnded(time.time() - 5, "succeeded", 0))
     async with open_app((80, 24)) as (app, pilot):
         await opened(pilot, live)
         await pilot.press("w")
         await until(pilot, lambda: "no answer of its ranks is kept" in screen_text(app))
+        assert body(app)[-1].split() == ["?", "help"]
         await pilot.press("y", "enter", "tab", "j", "right_square_bracket")
-        assert any("have not answered yet" in str(note.message) for note in app._notifications)
+        assert any(note.message == "no answer is kept" for note in app._notifications)
         assert isinstance(app.screen, WhyScreen)
 
 

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import io
+import sys
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
 
+from distui import config
 from distui.cli.actions import wait
+from distui.cli.runs import opening
+from distui.cli.settings import Settings
 from distui.cluster.attach import following, places
 from distui.cluster.attach.beside import Beside
 from distui.cluster.attach.following import GoesOn, Over, follow_run, open_run
@@ -170,3 +175,26 @@ def test_who_waits_goes_on_beside_a_distui_that_has_taken_it_up_meanwhile(
     with stored.followed():
         done = cli("wait", "r1", "--for", "running")
     assert (done.code, looks) == (0, ["running"] * 2), done.err
+
+
+@pytest.mark.parametrize(
+    ("environ", "plain"),
+    [
+        ({}, False),
+        ({"LC_ALL": "C"}, True),
+        ({"LC_ALL": "C.UTF-8"}, False),
+        ({"LC_ALL": "C", "DISTUI_ASCII": "0"}, False),
+        ({"DISTUI_ASCII": "1"}, True),
+    ],
+)
+def test_the_app_has_the_signs_of_the_locale(home: Path, environ: dict[str, str], plain: bool) -> None:
+    """Unless somebody has set which ones it has."""
+    environ = {"HOME": str(home), **environ}
+    assert opening.look(Settings(environ, home, config.load({}, environ, home)))["ascii"] == plain
+
+
+def test_a_terminal_that_can_t_be_sent_other_signs_gets_none(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each of them would be a question mark."""
+    monkeypatch.setattr(sys, "stderr", io.TextIOWrapper(io.BytesIO(), "iso-8859-1"))
+    environ = {"HOME": str(home)}
+    assert opening.look(Settings(environ, home, config.load({}, environ, home)))["ascii"]

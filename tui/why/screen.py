@@ -287,8 +287,11 @@ class WhyScreen(View):
     # Keys.
 
     def offers(self, action: Action) -> bool:
-        """See View: a run that has ended can't be asked."""
-        now = {"again": self.answers.may_ask, "stacks": self.answers.may_ask, "older": len(self.answers.all) > 1}
+        """See View: a run that has ended can't be asked, and without an answer there is nothing to go to or to copy."""
+        now = {
+            "again": self.answers.may_ask, "stacks": self.answers.may_ask, "older": len(self.answers.all) > 1,
+            "choose": self.place is not None, "copy_all": self.answers.shown is not None,
+        }  # fmt: skip
         return now.get(action.id, True)
 
     def _again(self, *, stacks: bool) -> None:
@@ -327,7 +330,7 @@ class WhyScreen(View):
         """The text of `distui why --stacks`."""
         shown = self.answers.shown
         if shown is None:
-            app_of(self).tell("the ranks have not answered yet")
+            app_of(self).tell("the ranks have not answered yet" if self.answers.may_ask else "no answer is kept")
             return
         used = self.answers.live.state.network
         network = ("", *network_text(used, self.answers.clock())) if used is not None else ()

@@ -53,10 +53,21 @@ def look(settings: Settings) -> dict[str, Any]:
 
     return {
         "theme": settings["theme"],
-        "ascii": settings["ascii"],
+        "ascii": _ascii(settings),
         "keymap": keymap_of(settings["keymap"]),
         "attention": Attention(terminal_of(settings["notify"], settings.environ)),
     }
+
+
+def _ascii(settings: Settings) -> bool:
+    """What the setting says; where nobody has set it, whether the terminal was said to have ASCII alone. A browser has
+    every sign, whatever the locale is of whoever started `distui serve`.
+    """
+    wanted = settings.config["ascii"]
+    if wanted.origin != "default" or page.in_browser():
+        return bool(wanted.value)
+    plain = settings.environ.get("LC_ALL") in ("C", "POSIX")  # Python writes UTF-8 all the same
+    return plain or not (sys.stderr.encoding or "utf-8").lower().startswith("utf")
 
 
 def open_views(settings: Settings, out: Console, start: Start = "hosts", run: str = "") -> int:
