@@ -25,7 +25,7 @@ from distui.runs.report.history import RunRow
 from distui.runs.store.journal import Journal
 from distui.runs.store.masking import NOTHING
 from distui.runs.store.runs import StoredRun
-from fakehosts.runs import Cluster, two_hosts
+from fakehosts.runs import Cluster, two_hosts, until
 
 PLAN = {"launch": "beef"}
 LOST = "nobody here follows r1 any more, and "
@@ -113,6 +113,28 @@ async def test_a_lost_run_that_another_has_read_to_its_end_is_played_again_from_
         again = RunBackend.replay(backend, "r1")
     assert isinstance(again, RecordedRun)
     assert again.state.summary == "succeeded"
+
+
+async def test_who_does_not_wait_for_a_start_leaves_no_copy_of_a_run_behind(cluster: Cluster) -> None:
+    """Ctrl-C while the app that was left waits: the folder of what was only looked on at stayed, logs and all."""
+    reached = cluster.hosts[0].hold("run")
+    said: list[str] = []
+    manager = RunManager(say=said.append)
+    folder = manager.folder()
+
+    async def leave() -> None:
+        async with manager:
+            await manager.keep(contextlib.nullcontext(), lambda _: cluster.controller(cluster.plan()))
+            await reached.wait()
+
+    leaving = asyncio.create_task(leave())
+    async with asyncio.timeout(60):
+        await until(lambda: bool(said))
+        leaving.cancel()
+        cluster.hosts[0].gates["run"].set()
+        with pytest.raises(asyncio.CancelledError):
+            await leaving
+    assert not folder.exists()
 
 
 def test_a_run_whose_files_are_moved_while_they_are_counted_is_listed(

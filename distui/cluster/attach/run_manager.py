@@ -127,8 +127,10 @@ class RunManager:
                 if self.stop_on_exit or run.state.begins:
                     self.say(_waited_for(run, stop_on_exit=self.stop_on_exit))
                 run.request_stop("user") if self.stop_on_exit else run.request_detach()
-        await asyncio.gather(*self._pumps, return_exceptions=True)
-        await self._stack.aclose()
+        try:
+            await asyncio.gather(*self._pumps, return_exceptions=True)
+        finally:  # also where somebody does not wait
+            await self._stack.aclose()
 
     async def keep(
         self,
