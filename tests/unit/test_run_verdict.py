@@ -1075,11 +1075,12 @@ def test_a_process_of_the_job_s_own_torchrun_that_ended_without_a_word_is_named(
     assert not failure.unsure
 
 
-def test_a_torchrun_of_the_job_s_own_whose_processes_all_lost_others_names_none() -> None:
-    """Those may be on another host."""
+@pytest.mark.parametrize("code", [1, 3, -11])
+def test_a_torchrun_of_the_job_s_own_whose_processes_all_lost_others_names_none(code: int) -> None:
+    """Those may be on another host. With whatever status a program ends then, it has said why."""
     said = [line.replace("rank2", f"rank{rank}") for rank in (0, 1) for line in CLOSED]
     lines = tuple(Line(10.0 + at / 100, text) for at, text in enumerate(["step 20", *said]))
-    failure = verdict(task(0, ended(12.0), *lines, *agent(11.0, (0, 1, 20), (1, 1, 21)))).failure
+    failure = verdict(task(0, ended(12.0), *lines, *agent(11.0, (0, 1, 20), (1, code, 21)))).failure
     assert failure is not None
     assert failure.cause == "a peer went away"
 

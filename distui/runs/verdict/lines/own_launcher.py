@@ -38,12 +38,8 @@ def _ended_by_itself(lines: Lines, lost_others: set[int]) -> ProcessEnd | None:
     report = agent_words(lines)
     blamed_first = sorted(report.ends.values(), key=lambda end: (end.local != report.root, end.local))
     for end in blamed_first if report.reported else ():
-        silent = bool(lost_others) and end.number not in lost_others
-        if (
-            end.number is not None
-            and end.code
-            and not report.stopped(end)
-            and (end.code not in _AFTER_OTHERS or silent)
-        ):
+        if end.number is None or end.number in lost_others or not end.code or report.stopped(end):
+            continue
+        if lost_others or end.code not in _AFTER_OTHERS:
             return end
     return None
