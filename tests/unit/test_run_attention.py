@@ -81,7 +81,8 @@ def test_nobody_is_disturbed_who_does_not_want_it() -> None:
         (at(0, total=0), "3;0"),
         (at(1, total=float("inf")), "3;0"),
         (at(float("nan"), total=10), "3;0"),
-        (at(1e307, total=1e308), "1;10"),
+        (at(1e307, total=1e308), "3;0"),
+        (at(29, total=100), "1;29"),
     ],
 )
 def test_progress_is_in_percent_where_the_run_tells_its_end(state: RunState, said: str) -> None:

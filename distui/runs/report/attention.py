@@ -116,6 +116,6 @@ def _progress(state: RunState) -> str:
     """How far a run is, in percent where it tells the step that it ends with."""
     step = state.progress.values.get("step") if state.progress is not None else None
     total = last_step_of(state.progress) if state.progress is not None else None
-    if step is None or total is None or not 0 <= step <= total or not 0 < total < float("inf"):
+    if step is None or total is None or not 0 <= step <= total or not 0 < 100 * total < float("inf"):
         return f"{OSC}4;{_UNKNOWN};0{BELL}"
-    return f"{OSC}4;{_PERCENT if state.stalled is None else _PAUSED};{int(100 * (step / total))}{BELL}"
+    return f"{OSC}4;{_PERCENT if state.stalled is None else _PAUSED};{int(100 * step / total)}{BELL}"
