@@ -108,15 +108,16 @@ class Disks:
         self.asking: "Optional[threading.Thread]" = None
 
     def measure(self) -> "dict[str, list[int]]":
-        """What is found soon; nothing while one of them hangs."""
-        if self.asking is None or not self.asking.is_alive():
-            self.asking = threading.Thread(target=self.ask, daemon=True)
-            try:
-                self.asking.start()
-            except RuntimeError:  # no further thread may be started here
-                return {}
+        """What is found soon, else what was found a second ago; nothing while one of them hangs."""
+        if self.asking is not None and self.asking.is_alive():
+            return {}
+        self.asking = threading.Thread(target=self.ask, daemon=True)
+        try:
+            self.asking.start()
+        except RuntimeError:  # no further thread may be started here
+            return {}
         self.asking.join(SOON)
-        return {} if self.asking.is_alive() else self.found
+        return self.found
 
     def ask(self) -> None:
         """All of them, one after the other."""
@@ -124,7 +125,7 @@ class Disks:
 
 
 SOON = 0.02
-"""Seconds; a disk answers in microseconds."""
+"""Seconds; a disk answers in microseconds, a file server far away may take longer."""
 
 
 def measure_disk(path: str) -> "list[int]":
