@@ -339,6 +339,17 @@ async def test_what_a_removed_task_said_is_written_at_the_last(make: Any, monkey
     assert watched.tracker.unread_tasks() == frozenset()
 
 
+@pytest.mark.parametrize("read", [True, False])
+async def test_what_was_not_read_of_a_task_that_was_removed_after_its_end_is_said(make: Any, read: bool) -> None:
+    """As where the disk here was full until then: its end was seen all the same."""
+    watched = make(plan_for("h1"))
+    await watched.tell(("h1", records(0, b"one\n")), ("h1", Exited(0, 137, "exited")), ("h1", Removed(0, read=read)))
+    gone, *missing = [notice.text for notice in watched.of(Notice)]
+    assert gone == "rank0: its container was removed by somebody else"
+    words = "its container was removed before its log was read here: what it said after line 1 is missing"
+    assert missing == ([] if read else [f"rank 0 on h1: {words}"])
+
+
 async def test_an_open_line_that_does_not_fit_is_reported(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """The last line may be the first that there is no room for."""
     watched = make(plan_for("h1"))

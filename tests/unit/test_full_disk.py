@@ -194,7 +194,7 @@ async def test_a_run_goes_on_by_itself_when_there_is_room_again(cluster: Cluster
     assert [e["type"] for e in stored.events()][:: len(list(stored.events())) - 1] == ["run", "result"]
     notes = [e.text for e in cluster.of(Notice)]
     assert len([text for text in notes if "No space left on device" in text]) == 2
-    assert len([text for text in notes if "written on" in text]) == 2
+    assert len([text for text in notes if "written on" in text or "read on" in text]) == 2
 
 
 async def test_a_run_that_ends_on_a_full_disk_keeps_its_containers(cluster: Cluster) -> None:

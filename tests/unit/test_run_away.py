@@ -336,7 +336,8 @@ async def test_what_was_removed_is_called_what_it_is(engine: EngineName, its: st
 
     log = SimpleNamespace(read_before=lambda: False, lines_before=lambda: {0: 5})
     tracker = SimpleNamespace(clock=lambda: 1.0, changed=asyncio.Event())
-    await EndsBefore(cast(Any, tracker), emit).removed(cast(Any, SimpleNamespace(task=task, log=log, cut_off=False)))
+    track = cast(Any, SimpleNamespace(task=task, log=log, cut_off=False))
+    await EndsBefore(cast(Any, tracker), emit).removed(track, read=False)
     words = f"rank 0 on h1: {its} was removed before its log was read here: what it said after line 5 is missing"
     assert [event.text for event in said if isinstance(event, Notice)] == [words]
     assert f"is lost: {its} was removed before it could be read" in _lost(task)

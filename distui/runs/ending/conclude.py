@@ -57,7 +57,7 @@ async def recall(attempt: Attempt) -> None:
         for task in host.tasks if host.host not in attempt.tracker.unmet else ():
             track = attempt.tracker.tracks[task.index]
             if track.unseen:
-                await attempt.watch.ends.removed(track)
+                await attempt.watch.ends.removed(track, read=False)
             elif task.index not in host.ids:
                 track.phase = "removed"
     if not attempt.rest:

@@ -35,6 +35,12 @@ def missing(track: TaskTrack) -> Iterator[tuple[int, str]]:
         yield rank, f"what it said after line {count} is missing" if count else "nothing that it said is here"
 
 
+def unread(track: TaskTrack) -> Iterator[str]:
+    """The same as sentences about a task whose end is known."""
+    for rank, what in missing(track):
+        yield f"rank {rank} on {track.task.host}: {place_of(track.task.engine)} {UNREAD}: {what}"
+
+
 class EndsBefore:
     """Takes in the ends of a run whose verdict is recorded: its logs are read to the end, and nothing is judged."""
 
@@ -52,12 +58,11 @@ class EndsBefore:
         track.phase = "drained"
         self._tracker.changed.set()
 
-    async def removed(self, track: TaskTrack) -> None:
+    async def removed(self, track: TaskTrack, *, read: bool) -> None:
         """Its container or folder is gone."""
         track.phase = "removed"
-        if not (track.cut_off or track.log.read_before()):
-            for rank, what in missing(track):
-                text = f"rank {rank} on {track.task.host}: {place_of(track.task.engine)} {UNREAD}: {what}"
+        if not (read or track.cut_off or track.log.read_before()):
+            for text in unread(track):
                 await self._emit(Notice(self._tracker.clock(), "warning", text, track.task.host))
         self._tracker.changed.set()
 
@@ -136,11 +141,11 @@ class WatchedEnds:
         if verdict.failed:
             await self.announce(verdict.failure)
 
-    async def removed(self, track: TaskTrack) -> None:
-        """Its container or folder is gone, though we did not remove it."""
+    async def removed(self, track: TaskTrack, *, read: bool) -> None:
+        """Its container or folder is gone, though we did not remove it; `read`: its log had been, to the end."""
         known, task = self._tracker, track.task
         before, end = track.end, End(None, state="removed", seen_at=known.clock())
-        read = track.phase == "drained"
+        drained = track.phase == "drained"
         if track.cut_off:
             end = replace(end, state="never_started", error=CUT_OFF)
         elif before is None and not track.unseen:
@@ -150,7 +155,7 @@ class WatchedEnds:
         if track.unseen:
             track.phase = "removed"
             track.gone()
-            if not read:
+            if not drained:
                 await self._say_unread(track)
             return
         track.phase = "removed"
@@ -159,6 +164,9 @@ class WatchedEnds:
         known.news()
         if before is not None and not known.stopped_by:
             await self._emit(Notice(known.clock(), "warning", f"{task.name}: {removed(task.engine)}", task.host))
+        if before is not None and not (read or drained):
+            for text in unread(track):
+                await self._emit(Notice(known.clock(), "warning", text, task.host))
         await self._tell(track)
 
     async def _say_unread(self, track: TaskTrack) -> None:

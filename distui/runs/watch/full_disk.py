@@ -66,7 +66,7 @@ class DiskFullRetry:
         self._short.clear()
         self._said.clear()
         if not gave_up:
-            text = "there is room here again: all logs are written on, and nothing is missing"
+            text = "there is room here again: all logs are read on from where they stopped"
             await self._emit(Notice(self._tracker.clock(), "info", text))
 
     async def _rest(self) -> None:

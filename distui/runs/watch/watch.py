@@ -208,7 +208,7 @@ class Watch:
                 await self.ends.drained(tracks[event.task])
             case Removed():
                 await self._lines.end(tracks[event.task])
-                await self.ends.removed(tracks[event.task])
+                await self.ends.removed(tracks[event.task], read=event.read)
             case Sampled():
                 await self._sampled(host, event)
             case Lost():
