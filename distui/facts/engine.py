@@ -243,6 +243,14 @@ def _is_podman(info: JsonObject) -> bool:
     return "host" in info and "ServerVersion" not in info
 
 
+def _selinux(info: JsonObject) -> bool:
+    """Whether it labels containers, as `info` of docker or podman says it."""
+    options = info.get("SecurityOptions")
+    if isinstance(options, list):
+        return any(str(option).partition(",")[0] == "name=selinux" for option in options)
+    return as_object(as_object(info.get("host")).get("security")).get("selinuxEnabled") is True
+
+
 def _apart(versions: JsonObject, info: JsonObject) -> str:
     """Why containers with `--network host` do not see the host's interfaces: the daemon has a network of its own.
 
@@ -289,6 +297,7 @@ def read_engine(
         live_restore=live if isinstance(live, bool) else None,
         problem=down,
         apart=_apart(versions, facts) if kind == "docker" else "",
+        selinux=_selinux(facts),
     )
 
 

@@ -140,6 +140,8 @@ class Engine:
     problem: Trouble | None = None
     apart: str = ""
     """Why `--network host` is not this host's network: `rootless`, `Docker Desktop`; empty where it is."""
+    selinux: bool = False
+    """Whether it labels containers by SELinux, which then keeps them from folders of the host, and from GPUs."""
 
 
 @frozen

@@ -206,6 +206,16 @@ def _networks_apart(job: Job, places: Sequence[HostPlacement]) -> Iterator[str]:
             )
 
 
+def _kept_out(job: Job, places: Sequence[HostPlacement]) -> Iterator[str]:
+    """Hosts whose SELinux keeps containers from what they are given, unless the job says otherwise."""
+    names = [p.name for p in places if p.host.engine != "process" and p.facts.engine.selinux]
+    if names and "--privileged" not in job.docker_args and not any("label=" in word for word in job.docker_args):
+        yield (
+            f"{fold(names)}: SELinux there may keep containers from the code, from folders without `:z` and from GPUs "
+            "(Permission denied); `docker_args: [--security-opt, label=disable]` lets them in"
+        )
+
+
 _OF_CONTAINERS = (
     "entrypoint", "volumes", "user", "network", "ipc", "shm_size", "ulimits", "devices", "cap_add", "docker_args",
 )  # fmt: skip
@@ -243,6 +253,7 @@ def warn_job(job: Job, places: Sequence[HostPlacement], backend: Backend) -> lis
         )
     warnings += [f"{p.name}: {words}" for p in places if (words := slow_shell_words(p.facts.shell_s))]
     warnings += _networks_apart(job, places)
+    warnings += _kept_out(job, places)
     warnings += _without_effect(job, places)
     warnings += _gpus_out_of_reach(job, places)
     if backend == "mpi" and job.launcher == "env":

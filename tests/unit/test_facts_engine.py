@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import pytest
 
 from distui.facts import engine, reading
@@ -254,6 +256,21 @@ def test_a_docker_with_a_network_of_its_own_is_known(info: str, kit: str | None,
     version = Reply(f'{{"Client":{{}},"Server":{{"Version":"27.3","Components":[{part}]}}}}', 0)
     read = engine.read_engine("docker", ("docker",), version, Reply(f'{{"ServerVersion":"27.3",{info}}}', 0))
     assert (read.apart, read.problem) == (apart, None)
+
+
+@pytest.mark.parametrize(
+    ("kind", "info", "labels"),
+    [
+        ("docker", '{"ServerVersion":"27.3","SecurityOptions":["name=seccomp,profile=builtin","name=selinux"]}', True),
+        ("docker", '{"ServerVersion":"27.3","SecurityOptions":["name=seccomp,profile=builtin"]}', False),
+        ("podman", '{"host":{"security":{"selinuxEnabled":true}},"version":{"Version":"5.2"}}', True),
+        ("podman", '{"host":{"security":{"selinuxEnabled":false}},"version":{"Version":"5.2"}}', False),
+        ("podman", '{"host":{"security":["selinuxEnabled"]},"version":{"Version":"5.2"}}', False),
+    ],
+)
+def test_an_engine_that_labels_containers_is_known(kind: Literal["docker", "podman"], info: str, labels: bool) -> None:
+    """Rocky's and Fedora's podman: a container can't read what is in the login's home."""
+    assert engine.read_engine(kind, (kind,), Reply('{"Client":{"Version":"5.2"}}', 0), Reply(info, 0)).selinux is labels
 
 
 @pytest.mark.parametrize(("place", "warned"), [("/snap/bin/docker", True), ("/usr/bin/docker", False)])

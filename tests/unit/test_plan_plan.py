@@ -736,6 +736,17 @@ def test_a_docker_without_the_hosts_network_is_warned_of(network: str, warned: l
     assert [w[:50] for w in made.warnings if "rootless" in w] == warned
 
 
+@pytest.mark.parametrize(
+    ("arguments", "warned"),
+    [((), True), (("--cpus=2",), True), (("--security-opt", "label=disable"), False), (("--privileged",), False)],
+)
+def test_a_host_whose_selinux_keeps_containers_out_is_warned_of(arguments: tuple[str, ...], warned: bool) -> None:
+    """A rank could not read its program, and nothing said what to do."""
+    own = facts("h1", 11, engine=Engine("podman", ("podman",), selinux=True))
+    made = good(dataclasses.replace(JOB, docker_args=arguments), facts={**FACTS, "h1": own})
+    assert [w.partition(" there")[0] for w in made.warnings if "SELinux" in w] == ["h1: SELinux"] * warned
+
+
 def test_a_slow_login_shell_is_said_before_the_start() -> None:
     """Once for all hosts that have one."""
     slow = {name: dataclasses.replace(found, shell_s=5.0) for name, found in FACTS.items()}
