@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 import shlex
 from collections.abc import Mapping
 
@@ -18,6 +19,7 @@ from distui.plan.model import BuildPlan, CodePlan, HostNetwork, Task
 from distui.plan.network.rendezvous import RendezvousPoint
 from distui.plan.ranks.placement import Placement
 from distui.plan.ranks.roles import roles_of
+from distui.regex import regex
 from distui.spec.hosts.inventory import EngineName
 from distui.spec.job.job import Backend, Job
 from distui.spec.job.placeholders import fill, used
@@ -220,10 +222,15 @@ def _command(draft: Draft, slot: RankSlot, task: Task) -> tuple[str, ...]:
     )
 
 
+_SIX = regex(r"tcp://\[[0-9a-f:.]+\]:\d+", re.ASCII)
+
+
 def _filled(command: tuple[str, ...] | str, values: Mapping[str, str]) -> tuple[str, ...] | str:
-    """The command with its placeholders filled in; in text for a shell, values are quoted when they need it."""
+    """The command with its placeholders filled in; in text for a shell, values are quoted when they need it. IPv6 does
+    not: its brackets match no file's name, and quotes would stay in `"{init_method}"`.
+    """
     if isinstance(command, str):
-        return fill(command, {k: shlex.quote(v) for k, v in values.items()})
+        return fill(command, {k: v if _SIX.fullmatch(v) else shlex.quote(v) for k, v in values.items()})
     return tuple(fill(word, values) for word in command)
 
 

@@ -557,6 +557,16 @@ def test_a_value_with_a_blank_stays_one_word_of_a_shell_command() -> None:
     assert words[:-1] == ["exec", "p"] and words[-1].startswith("file:///mnt/a b/")
 
 
+def test_an_ipv6_address_needs_no_quotes_in_a_shell_command() -> None:
+    """Within the quotes that a person wrote they would stay, and no rank could read the address."""
+    six = {f"h{n}": facts(f"h{n}", n, nics=(Nic("eth0", "ethernet", True, addresses=(Address(f"fd00::{n}", 64),)),))
+           for n in (1, 2)}  # fmt: skip
+    job = dataclasses.replace(JOB, command='printf "%s\\n" "{init_method}" {init_method}', rendezvous=Rendezvous("tcp"))
+    made = good(job, facts=six)
+    done = subprocess.run(("sh", "-c", made.tasks[0].start[-1]), capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.splitlines() == [f"tcp://[fd00::1]:{made.master_port}"] * 2
+
+
 @pytest.mark.parametrize(("text", "warned"), [("x={rank}", True), ("x=${rank} {{rank}}", False)])
 def test_torchrun_warns_of_placeholders_it_leaves(text: str, warned: bool) -> None:
     """Only of those that are placeholders."""
