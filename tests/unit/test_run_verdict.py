@@ -1075,6 +1075,60 @@ def test_a_process_of_the_job_s_own_torchrun_that_ended_without_a_word_is_named(
     assert not failure.unsure
 
 
+MPIRUN = [
+    "mpirun detected that one or more processes exited with non-zero status, thus causing",
+    "the job to be terminated. The first process to do so was:",
+    "",
+    "  Process name: [[34831,1],1]",
+    "  Exit code:    {code}",
+]
+DEEPSPEED = [
+    "[2026-11-29 14:15:08,710] [INFO] [launch.py:253:sigkill_handler] Killing subprocess 30",
+    "[2026-11-29 14:15:08,743] [ERROR] [launch.py:259:sigkill_handler] "
+    "['/usr/bin/python3', '-u', '/app/t.py', '--local_rank=1'] exits with return code = {code}",
+]
+CRASHED = "mpirun noticed that process rank 1 with PID 0 on node h1 exited on signal 11 (Segmentation fault)."
+LIGHTNING = (
+    "[rank: 1] Child process with PID 24 terminated with code {code}. Forcefully terminating all other processes"
+)
+SPAWN = [
+    "Traceback (most recent call last):",
+    '  File "/usr/lib/python3/dist-packages/torch/multiprocessing/spawn.py", line 200, in join',
+    "torch.multiprocessing.spawn.ProcessExitedException: process 1 terminated with exit code {code}",
+]
+
+
+@pytest.mark.parametrize(
+    ("report", "code", "cause"),
+    [
+        (MPIRUN, 3, "its process with rank 1 ended by itself, by mpirun's report: exit 3"),
+        (MPIRUN, 1, "its process with rank 1 ended by itself, by mpirun's report: exit 1"),
+        ([CRASHED], 139, "rank 1 ended by itself, by mpirun's report: killed by SIGSEGV"),
+        (DEEPSPEED, 3, "one of its processes ended by itself, by DeepSpeed's report: exit 3"),
+        (["", LIGHTNING], 7, "its process with PID 24 ended by itself, by Lightning's report: exit 7"),
+        (SPAWN, 3, "its process 1 ended by itself, by torch.multiprocessing's report: exit 3"),
+    ],
+)
+def test_a_launcher_s_report_says_more_than_another_process_that_lost_its_peer(
+    report: list[str], code: int, cause: str
+) -> None:
+    """Reports of Open MPI 4.1, DeepSpeed 0.19, Lightning 2.6 and torch 2.13, as they were printed."""
+    log = ["step 4 loss 2.0", *LOST, *(line.format(code=code) for line in report)]
+    found = verdict(task(0, ended(12.0, code), *(Line(10.0 + at / 100, text) for at, text in enumerate(log))))
+    assert found.failure is not None
+    assert cause in found.failure.cause
+    assert not found.failure.unsure
+
+
+@pytest.mark.parametrize("report", [[*MPIRUN[:3], "  Process name: [[34831,1],0]", MPIRUN[4]], DEEPSPEED])
+def test_a_launcher_s_report_of_the_process_that_lost_its_peer_names_no_other(report: list[str]) -> None:
+    """That one may be on another host."""
+    log = [*LOST, *(line.format(code=1) for line in report)]
+    found = verdict(task(0, ended(12.0), *(Line(10.0 + at / 100, text) for at, text in enumerate(log))))
+    assert found.failure is not None
+    assert found.failure.cause == "a peer went away"
+
+
 @pytest.mark.parametrize("code", [1, 3, -11])
 def test_a_torchrun_of_the_job_s_own_whose_processes_all_lost_others_names_none(code: int) -> None:
     """Those may be on another host. With whatever status a program ends then, it has said why."""
