@@ -298,6 +298,13 @@ async def test_what_has_not_stood_still_for_long_is_no_hang(telling: Any) -> Non
     assert (said, again, kept(stored)) == ([], [130.5], ())
 
 
+async def test_how_long_a_host_takes_for_its_answer_is_no_standstill(telling: Any) -> None:
+    """It tells its stacks half a minute later: whether the others have gone on since is not known."""
+    answered = replace(rank_1(at=9)[0], at=120.0)
+    said, again, stored = await telling((140.0, HANG), ranks=((answered,),))
+    assert (said, again, kept(stored)) == ([], [130.5], ())
+
+
 async def test_what_nccl_counted_is_kept_until_the_next_look(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Counts tell no moments: since when they stand is known from one look to the next, which comes soon."""
     cluster = Cluster(tmp_path)

@@ -200,7 +200,8 @@ async def tell_why(attempt: Attempt, turns: AskTurns) -> None:
         turns.again(attempt.clock() + seen.to_be_sure)
     if (moment := seen.may_stand_from) is not None:
         turns.again(moment + MARGIN_S)
-    if found.kind in STANDS and found.since is not None and not found.stood(attempt.clock(), attempt.plan.stall_after):
+    at = _seen_at(attempt, seen)
+    if found.kind in STANDS and found.since is not None and not found.stood(at, attempt.plan.stall_after):
         turns.again(found.since + attempt.plan.stall_after + MARGIN_S)
         found = _goes_on(found)
     attempt.explanation = found if found.kind in STANDS else None
@@ -210,7 +211,7 @@ async def tell_why(attempt: Attempt, turns: AskTurns) -> None:
         turns.reported(attempt.clock(), lacks)
         await _tell(attempt, WhyRecord(attempt.clock(), "run", found, seen.calls))
     await _point_on(attempt, turns, seen.explanation)
-    if _ends(attempt, found) and not turns.waits_for_places(attempt.clock(), lacks):
+    if _ends(attempt, found, at) and not turns.waits_for_places(attempt.clock(), lacks):
         attempt.tracker.held_up(attempt.run.mask.event(found), hung=True)
     turns.answered()
     await keep_late(attempt, seen)  # last: it takes a while, and others may look meanwhile
@@ -252,12 +253,18 @@ async def tell_going_on(attempt: Attempt, turns: AskTurns) -> None:
         await _tell(attempt, WhyRecord(attempt.clock(), "run", _goes_on(found)))
 
 
-def _ends(attempt: Attempt, found: Explanation) -> bool:
+def _seen_at(attempt: Attempt, seen: Look) -> float:
+    """When ranks answered last: those of most hosts may have gone on while one host took long for its answer."""
+    now = attempt.clock()
+    return min(now, max((one.at for one in seen.ranks if one.at), default=now))
+
+
+def _ends(attempt: Attempt, found: Explanation, at: float) -> bool:
     """Whether the run is to be stopped for it (`on_hang`). What hosts out of reach do nobody knows: those are waited
     for, as long as for any run.
     """
     wanted = attempt.plan.on_hang != "tell" and found.kind in HANGS and not attempt.tracker.lost_hosts
-    return wanted and found.stood(attempt.clock(), attempt.plan.stall_after)
+    return wanted and found.stood(at, attempt.plan.stall_after)
 
 
 def _gist(found: Explanation | None) -> object:
