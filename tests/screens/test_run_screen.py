@@ -16,6 +16,7 @@ from training import PATTERN, body, failing_loudly, opened, say, settled, train
 
 from distui.runs.lines.events import (
     Carried,
+    HostChanged,
     LogLine,
     LogLines,
     NetworkUsed,
@@ -43,6 +44,16 @@ async def test_a_healthy_run(open_app: Any, live: FakeLive) -> None:
     assert "RUNNING" in text and "16 of 16 ranks" in text and "step 39" in text and "loss 2.610" in text
     assert "step 39  loss 2.610" in text and "×16" in text
     assert "node01 gpu 0" in text and "all ranks  merged" in text and "96%" in text
+
+
+async def test_ranks_that_are_out_of_reach_are_not_counted_as_running(open_app: Any, live: FakeLive) -> None:
+    """Nobody knows whether they do."""
+    now = time.time()
+    lost = [RankChanged(now, rank, "node02", "lost", words="no answer") for rank in range(8, 16)]
+    await live.feed(*launching(live.plan, now - 60), HostChanged(now, "node02", "lost", "no answer"), *lost)
+    async with open_app((120, 36)) as (app, pilot):
+        await opened(pilot, live)
+        assert "DEGRADED" in screen_text(app) and "8 of 16 ranks" in screen_text(app)
 
 
 async def test_a_run_that_was_taken_up_took_what_the_lists_say(open_app: Any, live: FakeLive) -> None:

@@ -50,6 +50,13 @@ async def test_a_run_that_lives_shows_how_it_goes(backend: FakeBackend, open_app
         await backend.say(HostNews("node01", "sample", sample=replace(one, gpus=gpus)))
         await settle(pilot)
         assert "  99%" in next(row for row in screen_text(app).splitlines() if "node01  " in row), "the median"
+        await backend.say(HostNews("node02", "lost", "it no longer answers"))
+        backend.rows[0] = replace(backend.rows[0], state="stopping")
+        app.ask_runs()
+        await until(pilot, lambda: "  node02  lost  seen " in screen_text(app))
+        assert "progress  last step 300 of 600   loss 0.75\n" in screen_text(app), (
+            "no time left of a run that is stopped"
+        )
 
 
 async def test_a_run_that_nobody_follows_here_says_what_is_recorded(backend: FakeBackend, open_app: Any) -> None:

@@ -124,7 +124,7 @@ class MetricsScreen(View):
     def headline(self, line: Line, palette: Palette) -> None:
         """Where the run is, or since when it stands still."""
         state, now = self.live.state, self._clock()
-        stands, over = standstill(self.live.plan, state, now), state.ended is not None
+        stands, over = standstill(self.live.plan, state, now), state.ended is not None or state.stopping is not None
         line.add(progress_line(palette, state.progress, over=over, room=self.size.width - 40, stands=stands, now=now))
 
     def compose_body(self) -> ComposeResult:

@@ -135,7 +135,7 @@ def live_lines(
     measured = _measured(look) if progress is None else None
     lives = row.live and not row.leftover
     age = now - measured.at if measured is not None and lives else 0.0
-    over = not lives or age > OLD_S
+    over = not lives or age > OLD_S or row.state == "stopping"
     stands = row.stalled if row.stands else None
     shown = progress_line(palette, progress or measured, over=over, room=width - LABEL - 4, stands=stands, now=now)
     if shown.width:
@@ -145,7 +145,7 @@ def live_lines(
     lines += _curve(palette, glyphs, look, width)
     if lives:
         known = {host.name: host for host in board.hosts.values()}
-        lines += [_host(palette, glyphs, row, known[name]) for name in row.hosts[:MOST_HOSTS] if name in known]
+        lines += [_host(palette, glyphs, row, known[name], now) for name in row.hosts[:MOST_HOSTS] if name in known]
         if len(row.hosts) > MOST_HOSTS:
             lines.append(_label("", palette).put(counted(len(row.hosts) - MOST_HOSTS, "more host"), palette.faint))
     if text := last_line(state, look, heard):
@@ -186,9 +186,14 @@ def _curve(palette: Palette, glyphs: Glyphs, look: Look | None, width: int) -> l
     return [_label(name[:LABEL] if i == 0 else "", palette).add(line) for i, line in enumerate([*rows, below])]
 
 
-def _host(palette: Palette, glyphs: Glyphs, row: RunRow, host: HostBoard) -> Line:
-    """Its GPUs that the run has, the median of their load as in the view of the run, and what its data links carry."""
+def _host(palette: Palette, glyphs: Glyphs, row: RunRow, host: HostBoard, now: float) -> Line:
+    """Its GPUs that the run has, the median of their load as in the view of the run, and what its data links carry; of
+    one that does not answer when it did last: what it measured then is not so now.
+    """
     line = _label(host.name, palette)
+    if host.status in ("down", "lost"):
+        line.put(host.status, palette.watch).gap(2)
+        return line.put(f"seen {figures.ago(now - host.seen)}" if host.seen else "never seen", palette.faint)
     gpus = [gpu for gpu in host.gpus_in_order() if (use := host.owner(gpu).use) is not None and use.run == row.run]
     for gpu in gpus:
         figures.tank(line, palette, glyphs, gpu.utilization, 2).gap(1)

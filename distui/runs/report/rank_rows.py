@@ -10,7 +10,7 @@ from distui.frozen import frozen
 from distui.plan.model import HostNetwork, RunPlan, Task
 from distui.runs.lines.explanation import HANGS
 from distui.runs.state.load import load, placed
-from distui.runs.state.reducer import BEFORE_START, RankState, RunState
+from distui.runs.state.reducer import RankState, RunState
 from distui.runs.state.standstill import standstill
 from distui.runs.state.steps import behind, lags
 from distui.runs.watch.progress.silence import is_quiet, silent_for
@@ -209,8 +209,8 @@ def _lines(state: RunState, rank: int) -> bool:
 
 
 def started(state: RunState) -> int:
-    """How many ranks run now."""
-    return sum(r.live and r.state not in BEFORE_START for r in state.ranks.values())
+    """How many ranks run now, as far as that is known: not those that are out of reach."""
+    return sum(r.state == "running" for r in state.ranks.values())
 
 
 def network_name(network: HostNetwork | None) -> str:
