@@ -211,6 +211,7 @@ def test_what_can_not_be_an_image(image: str) -> None:
         ("ranks: {per_host: }", "1:8 ranks: expected {per_host: N}, {per_gpu: N}, or a list of ranks for"),
         ("ranks: {per_hst: 1}", "1:9 ranks.per_hst: unknown key, did you mean 'per_host'?"),
         ("ranks: {a: 2}", "1:12 ranks.a: expected a list of ranks such as [0, 1], got 2"),
+        ("ranks: {host1: [0], host2: 1}", "1:28 ranks.host2: expected a list of ranks such as [0, 1], got 1"),
         ("ranks: {'a[1-2]': [0, 1]}", "1:9 ranks.a[1-2]: 'a[1-2]': name each host by itself here"),
         ("ranks: 2", "1:8 ranks: expected {per_host: N}, {per_gpu: N}, or a list of ranks for each host"),
         ("ranks: {per_host: 0}", "1:19 ranks.per_host: expected a number of ranks from 1 to 1024"),
@@ -541,12 +542,25 @@ def test_variables_of_the_command_line_are_added_to_either_form() -> None:
         ("code: ./src", "code.mode=rw", "code", Code(path="./src", mode="rw")),
         ("code: ./src", "code.git=https://h/r.git", "code", Code(git="https://h/r.git")),
         ("build: ./docker", "build.target=prod", "build", Build("./docker", target="prod")),
+        ("hosts: '@gpu'", "hosts.count=2", "hosts", HostChoice(("@gpu",), count=2)),
+        ("hosts: [a, b]", "hosts.count=1", "hosts", HostChoice(("a", "b"), count=1)),
+        ("hosts: [a, b]", "hosts.group=gpu", "hosts", HostChoice(group="gpu")),
     ],
 )
 def test_setting_one_key_keeps_what_a_short_form_says(body: str, text: str, field: str, value: Any) -> None:
     """`--set env.B=2` dropped the other variables of a list, `--set build.target=prod` built another folder."""
     found = read_job(f"{HEAD}{body}\n", "j", environ={}, overrides=[parse_set(text)])
     assert getattr(found, field) == value
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"), [("env.A.b=1", "--set env.A.b: env.A: expected a value"), ("env.A=", "--set env.A: expected")]
+)
+@pytest.mark.parametrize("env", ["[A=a]", "{A: a}"])
+def test_what_can_not_be_a_variable_s_value_is_none_in_either_form(env: str, text: str, problem: str) -> None:
+    with pytest.raises(SpecError) as caught:
+        read_job(f"{HEAD}env: {env}\n", "j", environ={}, overrides=[parse_set(text)])
+    assert str(caught.value).startswith(problem)
 
 
 @pytest.mark.parametrize(

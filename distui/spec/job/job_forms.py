@@ -117,9 +117,8 @@ class Ranks:
         if not isinstance(node, Table) or not node.pairs:
             problems.add(node, at, f"expected {self.expected}")
             return MISSING
-        if any(
-            key in _COUNTS or (not isinstance(v, Items) and nearest(key, _COUNTS)) for key, (_, v) in node.pairs.items()
-        ):
+        listed = any(isinstance(ranks, Items) for _, ranks in node.pairs.values())
+        if any(key in _COUNTS or (not listed and nearest(key, _COUNTS)) for key in node.pairs):
             return self._read_counts(node, at, problems)
         layout = self._lists.read(node, at, problems)
         if layout is not MISSING:

@@ -80,8 +80,10 @@ def node_of(value: Plain, source: Source) -> Node:
             return Scalar(source, 1, 1, "" if value is None else str(value), value, loose=True)
 
 
-_SHORT = {"code": "path", "build": "context"}
-"""Keys that may be one text, and what that is short for."""
+_SHORT = {"code": "path", "build": "context", "hosts": "names"}
+"""Keys that may be one text, or a list of hosts, and what that is short for."""
+_INSTEAD = ("git", "group", "label")
+"""Keys that take its place."""
 
 
 def _put(node: Node | None, keys: list[str], value: Node, *, add: bool, name: str = "") -> Node:
@@ -89,7 +91,7 @@ def _put(node: Node | None, keys: list[str], value: Node, *, add: bool, name: st
     if not keys:
         return _added(node, value) if add else value
     word = Scalar(value.source, 1, 1, keys[0], keys[0])
-    if name == "env" and isinstance(node, Items) and isinstance(value, Scalar):
+    if name == "env" and isinstance(node, Items) and not keys[1:] and isinstance(value, Scalar) and not is_null(value):
         return _added(node, Table(value.source, 1, 1, {keys[0]: (word, value)}))
     pairs = dict(node.pairs) if isinstance(node, Table) else _written_out(node, name, keys[0])
     old = pairs.get(keys[0])
@@ -100,7 +102,7 @@ def _put(node: Node | None, keys: list[str], value: Node, *, add: bool, name: st
 
 def _written_out(node: Node | None, name: str, key: str) -> dict[str, tuple[Scalar, Node]]:
     """What a short form such as `build: ./docker` says, for one of its keys to be set beside it: not another source."""
-    if not isinstance(node, Scalar) or is_null(node) or name not in _SHORT or key == "git":
+    if node is None or is_null(node) or name not in _SHORT or key in _INSTEAD:
         return {}
     return {_SHORT[name]: (Scalar(node.source, node.line, node.column, _SHORT[name], _SHORT[name]), node)}
 
