@@ -222,11 +222,16 @@ _OF_CONTAINERS = (
 
 
 def _without_effect(job: Job, places: Sequence[HostPlacement]) -> Iterator[str]:
-    """Keys that only a container has, on hosts without one; a volume that has the host's own path changes nothing."""
+    """Keys that only a container has, on hosts without one, but for what these have anyway: their own paths and IPC."""
     names = [place.name for place in places if place.host.engine == "process"]
-    usual = Job(job.name, volumes=tuple(v for v in job.volumes if len({*v.split(":")[:2]}) == 1))
-    if names and (keys := [key for key in _OF_CONTAINERS if getattr(job, key) != getattr(usual, key)]):
-        yield f"{fold(names)}: without a container these keys of the job have no effect: {', '.join(keys)}"
+    own = Job(
+        job.name,
+        entrypoint=None if job.entrypoint else job.entrypoint,
+        volumes=tuple(v for v in job.volumes if len({*v.split(":")[:2]}) == 1),
+        ipc="host" if job.ipc == "host" else None,
+    )
+    if names and (keys := [key for key in _OF_CONTAINERS if getattr(job, key) != getattr(own, key)]):
+        yield f"{fold(names)}: ignored, since only a container has such keys: {', '.join(keys)}"
 
 
 def _short(text: str, most: int = 40) -> str:
