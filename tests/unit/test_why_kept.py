@@ -298,6 +298,27 @@ async def test_what_has_not_stood_still_for_long_is_no_hang(telling: Any) -> Non
     assert (said, again, kept(stored)) == ([], [130.5], ())
 
 
+async def test_a_run_ends_for_what_was_seen_and_not_after_it_was_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever reads its events may be far behind: until it is told, the run may have gone on."""
+    cluster = Cluster(tmp_path)
+    run = cluster.controller(cluster.plan(on_hang="stop", stall_after=30.0), clock=lambda: 140.0)
+    hung: list[bool] = []
+
+    async def look(*_: object, **__: object) -> Look:
+        return Look(rank_1(at=9), HANG)
+
+    async def emit(event: Any) -> None:
+        hung.append(run.attempt.tracker.hung)
+
+    monkeypatch.setattr(ask_ranks, "look", look)
+    monkeypatch.setattr(run.attempt, "emit", emit)
+    await tell_why(run.attempt, AskTurns(0.0, 30.0, insight=True))
+    await run.attempt.close()
+    assert set(hung) == {True}
+
+
 async def test_how_long_a_host_takes_for_its_answer_is_no_standstill(telling: Any) -> None:
     """It tells its stacks half a minute later: whether the others have gone on since is not known."""
     answered = replace(rank_1(at=9)[0], at=120.0)

@@ -207,12 +207,13 @@ async def tell_why(attempt: Attempt, turns: AskTurns) -> None:
     attempt.explanation = found if found.kind in STANDS else None
     lacks = unplaced(seen.ranks, found)
     placed = attempt.explanation is not None and turns.is_placed(lacks)
+    if _ends(attempt, found, at) and not turns.waits_for_places(attempt.clock(), lacks):
+        # before it is told: whoever reads that may be behind for an hour, in which the run goes on
+        attempt.tracker.held_up(attempt.run.mask.event(found), hung=True)
     if _gist(before) != _gist(attempt.explanation) or placed:
         turns.reported(attempt.clock(), lacks)
         await _tell(attempt, WhyRecord(attempt.clock(), "run", found, seen.calls))
     await _point_on(attempt, turns, seen.explanation)
-    if _ends(attempt, found, at) and not turns.waits_for_places(attempt.clock(), lacks):
-        attempt.tracker.held_up(attempt.run.mask.event(found), hung=True)
     turns.answered()
     await keep_late(attempt, seen)  # last: it takes a while, and others may look meanwhile
 
