@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from distui.cluster.hosts.selection import Selection, host_named
 from distui.errors import CheckFailed, HostError, UsageError
-from distui.facts.image import ImageFacts
+from distui.facts.image import ImageFacts, identities
 from distui.frozen import frozen
 from distui.runs.images.local_engine import LOCAL, LocalSession
 from distui.runs.images.push import Engine
@@ -144,11 +144,12 @@ def image_source(engines: Sequence[Engine], found: Found, wanted: ImageRequest) 
         raise CheckFailed(
             f"{wanted.image} is on none of {', '.join(e.name for e in engines)}", hint="pull or build it on one of them"
         )
-    usual = Counter(f.id for f in having.values()).most_common(1)[0][0]
-    name = wanted.source or next(name for name, f in having.items() if f.id == usual)
+    ids = identities(having)
+    usual = Counter(ids.values()).most_common(1)[0][0]
+    name = wanted.source or next(name for name, one in ids.items() if one == usual)
     return next(e for e in engines if e.name == name), having[name]
 
 
 def others_named_so(facts: ImageFacts, targets: Sequence[Engine], found: Found) -> tuple[str, ...]:
     """Hosts among `targets` on which another image has the name."""
-    return tuple(t.name for t in targets if isinstance(f := found.get(t.name), ImageFacts) and f.id != facts.id)
+    return tuple(t.name for t in targets if isinstance(f := found.get(t.name), ImageFacts) and not f.is_same(facts))

@@ -10,7 +10,7 @@ from distui.amounts import size_words
 from distui.errors import HostError
 from distui.facts.engine import classify
 from distui.facts.host import Trouble
-from distui.facts.image import TELL_SECONDS, ImageFacts, read_image
+from distui.facts.image import TELL_SECONDS, ImageFacts, identities, read_image
 from distui.facts.troubles import shared
 from distui.plan.command import docker
 from distui.plan.model import RunPlan
@@ -56,7 +56,7 @@ def not_the_same(found: Mapping[str, ImageId]) -> str:
 async def images_present(connector: Connector, hosts: Sequence[Host], images: Sequence[str]) -> Images:
     """Ask all hosts at once for the ids of these images."""
     found = await image_facts(connector, hosts, images)
-    return {image: {host: _id(there) for host, there in answers.items()} for image, answers in found.items()}
+    return {image: image_ids(answers) for image, answers in found.items()}
 
 
 async def image_facts(
@@ -68,10 +68,10 @@ async def image_facts(
     return {image: {host.name: answer[image] for host, answer in zip(asked, answers, strict=True)} for image in images}
 
 
-def _id(there: ImageAnswer) -> ImageId:
-    if there is None:
-        return ""
-    return there.identity if isinstance(there, ImageFacts) else there
+def image_ids(found: Mapping[str, ImageAnswer]) -> dict[str, ImageId]:
+    """What an image is on each host, with one id wherever it is the same one."""
+    named = identities(found)
+    return {host: there if isinstance(there, Trouble) else named.get(host, "") for host, there in found.items()}
 
 
 async def _one(connector: Connector, host: Host, images: Sequence[str]) -> dict[str, ImageAnswer]:
@@ -113,7 +113,7 @@ def how_it_comes(plan: RunPlan, present: Collection[str] = ()) -> str:
 def image_words(plan: RunPlan, found: Mapping[str, ImageAnswer]) -> tuple[str, ...]:
     """What is worth saying of the plan's image before a start: where it is missing and what that costs, where it is
     another one, where nobody knows. Nothing when it is the same everywhere."""
-    ids = as_planned(plan, {host: _id(there) for host, there in found.items()})
+    ids = as_planned(plan, image_ids(found))
     having = [host for host, i in ids.items() if isinstance(i, str) and i]
     missing = [host for host, i in ids.items() if i == ""]
     words = []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from distui.facts.values import loads
 from distui.frozen import frozen
@@ -30,7 +30,8 @@ class ImageFacts:
     """One image on one host."""
 
     id: str
-    """`sha256:...` of its configuration, the same wherever it was copied to."""
+    """`sha256:...`, of its configuration in Docker's own store and in podman, of a manifest in containerd's: one image
+    has several."""
     layers: tuple[str, ...] = ()
     """Digests of the layers' contents, the lowest first."""
     size: int = 0
@@ -43,6 +44,9 @@ class ImageFacts:
     """What it sets as PYTHONPATH."""
     task_labels: tuple[str, ...] = ()
     """Names of labels of a task that it has: somebody made it of a rank's container."""
+    content: str = ""
+    """Hash of its layers, its settings and the time it was made, which no store changes; empty when the engine does not
+    tell its layers."""
 
     @property
     def identity(self) -> str:
@@ -51,6 +55,10 @@ class ImageFacts:
         Two builds of one context never have the same id, since the time is in it.
         """
         return f"build:{self.build}" if self.build else self.id
+
+    def is_same(self, other: ImageFacts) -> bool:
+        """Whether it is the same image, in whatever store."""
+        return self.id == other.id or bool(self.content and self.content == other.content)
 
     def is_for_another(self, machine: str | None) -> bool:
         """Whether it is made for another processor than that of a machine, as `uname -m` names it.
@@ -98,7 +106,35 @@ def _image(value: dict[str, object]) -> ImageFacts:
         pythonpath=_variable(config, "PYTHONPATH"),
         task_labels=_task_labels(labels),
         platform="/".join(str(value[k]) for k in ("Os", "Architecture") if value.get(k)),
+        content=_content(value, config if isinstance(config, dict) else {}, layers or ()),
     )
+
+
+_SETTINGS = ("Env", "Cmd", "Entrypoint", "WorkingDir", "User", "Labels")
+
+
+def _content(value: dict[str, object], config: dict[str, object], layers: Sequence[object]) -> str:
+    if not layers:
+        return ""
+    made = str(value.get("Created") or "")
+    settings = [config.get(key) or None for key in _SETTINGS]
+    text = json.dumps([*layers, "" if made.startswith("0001-") else made, *settings], sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def identities(found: Mapping[str, object]) -> dict[str, str]:
+    """Host -> the image's identity there, that of the first host where it is the same image under another id; without
+    hosts that have none, or do not say.
+    """
+    known: dict[str, str] = {}
+    named = {}
+    for host, image in found.items():
+        if not isinstance(image, ImageFacts):
+            continue
+        keys = [key for key in (image.identity, image.content) if key]
+        named[host] = next((known[key] for key in keys if key in known), image.identity)
+        known |= {key: named[host] for key in keys if key not in known}
+    return named
 
 
 def _variable(config: object, name: str) -> str:

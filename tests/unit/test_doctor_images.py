@@ -59,6 +59,12 @@ def test_another_one_and_nobody_knows(plan: RunPlan) -> None:
     )
 
 
+def test_the_same_one_in_another_store(plan: RunPlan) -> None:
+    """Its id there is another one, which is nothing to say."""
+    one, other = (dataclasses.replace(image, content="f00") for image in (A, B))
+    assert image_words(plan, {"h1": one, "h2": other, "h3": one}) == ()
+
+
 def test_builds_are_equal_by_content(plan: RunPlan) -> None:
     """Two ids of one content are no difference; an older content under the name is built again."""
     planned = dataclasses.replace(plan, build=BUILT)

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from distui.facts.image import ImageFacts, legacy_folders, read_image, shared_layers
+from distui.facts.image import ImageFacts, identities, legacy_folders, read_image, shared_layers
 from distui.runs.images.archive import ImageReader, wanted
 from distui.runs.images.manifest import full_name, tagged
 from distui.runs.images.tar import BadArchive
@@ -159,8 +159,8 @@ def test_inspect_of_docker_and_podman() -> None:
         "Config": {"Labels": {"distui.build": "f00"}}, "RootFS": {"Type": "layers", "Layers": list(LAYERS)},
     }  # fmt: skip
     facts = ImageFacts("sha256:ab", LAYERS, 5, "f00", "linux/amd64")
-    assert read_image(json.dumps(value)) == facts
-    assert read_image(json.dumps([value | {"Id": "ab"}])) == facts
+    assert replace(read_image(json.dumps(value)), content="") == facts
+    assert replace(read_image(json.dumps([value | {"Id": "ab"}])), content="") == facts
     assert read_image(json.dumps(value | {"Size": 10**400})).size == 0, "no size that could be counted with"
     assert facts.identity == "build:f00"
     assert read_image('{"Id": "sha256:cd", "Config": {"Labels": null}}').identity == "sha256:cd"
@@ -169,6 +169,24 @@ def test_inspect_of_docker_and_podman() -> None:
             read_image(wrong)
     with pytest.raises(ValueError, match="names no image"):
         read_image("[]")
+
+
+def test_one_image_in_stores_of_different_kinds() -> None:
+    """Docker 29's containerd store gives the manifest's digest as the id, and leaves out what is empty."""
+    own = {
+        "Id": "sha256:config", "Created": "2026-01-02T03:04:05.678Z", "Os": "linux", "Architecture": "amd64",
+        "Config": {"Env": ["A=1"], "Cmd": ["sh"], "Entrypoint": None, "User": "", "Labels": None, "Tty": False},
+        "RootFS": {"Layers": list(LAYERS)},
+    }  # fmt: skip
+    other = own | {"Id": "sha256:manifest", "Size": 20, "Config": {"Cmd": ["sh"], "Env": ["A=1"]}}
+    settings = own | {"Id": "sha256:c", "Config": {"Cmd": ["sh"], "Env": ["A=2"]}}
+    later = other | {"Id": "sha256:d", "Created": "2026-01-02T03:04:06Z"}
+    found = dict(zip("abcd", (read_image(json.dumps(v)) for v in (own, other, settings, later)), strict=True))
+    assert identities(found) == {"a": "sha256:config", "b": "sha256:config", "c": "sha256:c", "d": "sha256:d"}
+    assert [found["a"].is_same(f) for f in found.values()] == [True, True, False, False]
+    untold = {name: ImageFacts(f"sha256:{name}") for name in "ab"}
+    assert identities(untold) == {"a": "sha256:a", "b": "sha256:b"}
+    assert not untold["a"].is_same(untold["b"])
 
 
 @pytest.mark.parametrize(

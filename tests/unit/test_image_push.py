@@ -8,6 +8,7 @@ import io
 import json
 import tarfile
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -228,6 +229,17 @@ async def test_who_has_it_is_left_alone() -> None:
     a.named = FACTS
     found, _, source = await pushed(a)
     assert (found["a"].state, found["a"].sent, a.channels, source.channels) == ("present", 0, [], [])
+
+
+async def test_who_has_it_in_a_store_with_other_ids_is_left_alone() -> None:
+    """containerd's store calls the same image otherwise."""
+    a = Machine("a")
+    a.named = replace(FACTS, id="sha256:manifest")
+    there = await a.engine.find(IMAGE)
+    assert there is not None
+    own = replace(there, id=FACTS.id)
+    found = await push_image(IMAGE, Machine(SOURCE).engine, own, [a.engine], lambda pushed: None)
+    assert ([p.state for p in found], a.channels) == (["present"], [])
 
 
 async def test_only_layers_that_are_missing() -> None:

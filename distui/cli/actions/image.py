@@ -15,7 +15,7 @@ from distui.cluster.images import Found, ImageRequest, engines_of, find_image, i
 from distui.columns import table
 from distui.doctor.images import short_id
 from distui.errors import ExitCode, HostError
-from distui.facts.image import ImageFacts
+from distui.facts.image import ImageFacts, identities
 from distui.runs.images.push import Engine, Pushed, push_image
 from distui.runs.lines.text import safe_lines
 from distui.spec.hosts.names import fold
@@ -33,7 +33,7 @@ async def _ls(settings: Settings, out: Console, wanted: ImageRequest) -> int:
         engines, lost = await engines_of(connector, wanted)
         found = lost | await find_image(engines, wanted.image)
     found = {host.name: found[host.name] for host in wanted.hosts}
-    same = len({f.identity for f in found.values() if isinstance(f, ImageFacts)}) <= 1
+    same = len({*identities(found).values()}) <= 1
     if settings.output in ("json", "ndjson"):
         values = [{"host": host, **_value(f)} for host, f in found.items()]
         out.json({"schema": "distui/images/v1", "image": wanted.image, "same": same, "hosts": values})

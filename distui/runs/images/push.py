@@ -118,7 +118,7 @@ async def _lane(engine: Engine, image: str, facts: ImageFacts, tell: Tell) -> _L
     lane = _Lane(engine, facts, tell)
     try:
         there = await engine.find(image)
-        if there is not None and there.id == facts.id:
+        if there is not None and there.is_same(facts):
             lane.say("present")
         else:
             await lane.choose_layers()

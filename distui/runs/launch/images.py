@@ -11,7 +11,7 @@ from typing import IO
 from distui.amounts import counted, size_words
 from distui.doctor.images import not_the_same
 from distui.errors import CheckFailed, DistuiError, ExitCode, HostError
-from distui.facts.image import ImageFacts
+from distui.facts.image import ImageFacts, identities
 from distui.files import open_private
 from distui.plan.model import BuildPlan
 from distui.runs.attempt.attempt import Attempt
@@ -197,7 +197,7 @@ async def _ensure_image(attempt: Attempt, source: HostRun, hosts: Sequence[HostR
 
 
 async def _compare_ids(attempt: Attempt, found: Mapping[str, object]) -> None:
-    if differ := not_the_same({host: image.identity for host, image in found.items() if isinstance(image, ImageFacts)}):
+    if differ := not_the_same(identities(found)):
         await attempt.notice("warning", differ)
 
 
