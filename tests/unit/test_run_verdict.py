@@ -1120,6 +1120,50 @@ def test_a_launcher_s_report_says_more_than_another_process_that_lost_its_peer(
     assert not found.failure.unsure
 
 
+@pytest.mark.parametrize(
+    ("report", "cause"),
+    [
+        (MPIRUN, "its process with rank 1 ended by itself, by mpirun's report: exit 3"),
+        (DEEPSPEED, "one of its processes ended by itself, by DeepSpeed's report: exit 3"),
+        (SPAWN, "its process 1 ended by itself, by torch.multiprocessing's report: exit 3"),
+    ],
+)
+def test_a_launcher_s_report_is_the_cause_where_nobody_said_a_word(report: list[str], cause: str) -> None:
+    """Other processes may print on until they are ended, too."""
+    log = (
+        [f"worker 1 step {step}" for step in range(5)] + [line.format(code=3) for line in report] + ["worker 0 step 5"]
+    )
+    found = verdict(task(0, ended(12.0, 3), *(Line(10.0 + at / 100, text) for at, text in enumerate(log))))
+    assert found.failure is not None
+    assert found.failure.cause == cause
+
+
+def test_an_error_above_mpirun_s_report_is_shown_though_others_print_below_it() -> None:
+    """As it was printed: rank 1 raises, and rank 0 works on until mpirun ends it."""
+    raised = [
+        "Traceback (most recent call last):",
+        '  File "/app/t.py", line 7, in <module>',
+        "ValueError: bad sample 17",
+    ]
+    aborted = [
+        "Primary job  terminated normally, but 1 process returned",
+        "a non-zero exit code. Per user-direction, ...",
+    ]
+    report = [line.format(code=1) for line in MPIRUN]
+    log = [*raised, *aborted, "worker 0 step 6", *report, *(f"worker 0 step {step}" for step in range(7, 12))]
+    found = verdict(task(0, ended(12.0), *(Line(10.0 + at / 100, text) for at, text in enumerate(log))))
+    assert found.failure is not None
+    assert found.failure.excerpt == tuple(raised)
+
+
+def test_an_older_report_of_a_launcher_is_not_the_end_of_its_script() -> None:
+    """`mpirun first; mpirun second; exit 5`: only the first one failed."""
+    log = [*(line.format(code=3) for line in MPIRUN), *(f"worker 0 step {step}" for step in range(12))]
+    found = verdict(task(0, ended(12.0, 5), *(Line(10.0 + at / 100, text) for at, text in enumerate(log))))
+    assert found.failure is not None
+    assert found.failure.cause == ""
+
+
 @pytest.mark.parametrize("report", [[*MPIRUN[:3], "  Process name: [[34831,1],0]", MPIRUN[4]], DEEPSPEED])
 def test_a_launcher_s_report_of_the_process_that_lost_its_peer_names_no_other(report: list[str]) -> None:
     """That one may be on another host."""

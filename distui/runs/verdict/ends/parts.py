@@ -181,9 +181,9 @@ def _whole(evidence: Evidence, task: TaskSeen, end: End, stop: Stop | None, line
     doubt = _doubt(evidence, task, end, stop)
     if end.code == 0 and not end.oom:
         return replace(part, how="stopped" if _was_asked(evidence, stop, task, end, doubt) else "succeeded")
-    words = with_its_own(last_words(lines), lines)
+    words = with_its_own(last_words(lines), lines, end.code)
     if stop is not None:
-        early = with_its_own(_said_before(stop, lines, doubt), lines)
+        early = with_its_own(_said_before(stop, lines, doubt), lines, end.code)
         if early is None and _stopped(evidence, stop, task, end, end.code, end.at, doubt):
             return replace(part, how="stopped", words=words)
         words = early or words

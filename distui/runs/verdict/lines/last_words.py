@@ -158,7 +158,9 @@ class LastWords:
     quiet_for: float = 0.0
     """Seconds from the last of them until the rank last said something ordinary; 0 where it said no more."""
     own: tuple[str, ...] = ()
-    """The lines of its own error, as they came, where another's or a launcher's report follows; else empty."""
+    """The lines of its own error, as they came, where another's or a launcher's report follows, or many other lines;
+    else empty.
+    """
     number: int | None = None
     """The rank as torch counts, where it says so before its lines."""
     blamed: frozenset[int] = frozenset()
@@ -240,7 +242,7 @@ def _words(lines: Lines) -> LastWords | None:
         cause = SERVICE if weight == "echo" else UNREACHED
         weight = "unclear"
     raised = any(_EXCEPTION.search(text) or _RAISED.match(text) for text in said)
-    own = _own_lines(texts, lines, start, end)
+    own = _own_lines(texts, lines, start, end) or _above_others(texts, lines, start, end)
     later = _later(texts, lines, end)
     number = _NUMBER.search(safe(lines[start].text))
     return LastWords(
@@ -309,6 +311,13 @@ def _own_lines(texts: Sequence[str], lines: Sequence[Line], start: int, end: int
     of_rank = [i for i in range(start, end + 1) if _rank_prefix(lines[i].text) == rank]
     after = _end_of_message(texts, max(i for i in own if i in of_rank))
     return tuple(lines[i].text for i in of_rank if i < after)
+
+
+def _above_others(texts: Sequence[str], lines: Sequence[Line], start: int, end: int) -> tuple[str, ...]:
+    """What the error said, where what other processes of the task printed below it fills a whole excerpt."""
+    after = _end_of_message(texts, end)
+    below = [text for text in texts[after:] if not _stands_around(text)]
+    return tuple(line.text for line in lines[start:after]) if len(below) >= AFTERWARDS else ()
 
 
 def _rank_prefix(text: str) -> str:

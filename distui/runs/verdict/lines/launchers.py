@@ -18,6 +18,8 @@ from distui.whole import whole
 _TAIL = 60
 """Lines at the end of a log in which such a report stands."""
 
+_ABORTED = "Primary job  terminated normally, but"
+
 _REPORTS = (
     (
         "mpirun",
@@ -63,17 +65,27 @@ class Reported:
     """A signal is 128 + its number."""
     number: int | None
     """Its rank in the run, where the launcher counts so."""
+    line: int = 0
+    """Where its launcher begins to tell."""
 
 
 def reported_end(lines: Lines) -> Reported | None:
     """The first process that ended badly, by the last such report at the end of a log."""
-    text = "\n".join(plain(line.text) for line in lines[-_TAIL:])
+    tail = lines[-_TAIL:]
+    text = "\n".join(plain(line.text) for line in tail)
     for by, report in _REPORTS:
         found = list(report.finditer(text))
         if found and (code := _status(found[-1].groupdict())):
             who, number = _who(found[-1].groupdict())
-            return Reported(by, who, code, number)
+            line = len(lines) - len(tail) + text.count("\n", 0, _begin(text, found[-1].start()))
+            return Reported(by, who, code, number, line)
     return None
+
+
+def _begin(text: str, at: int) -> int:
+    """Open MPI says twice that it ends the job, and others may print in between."""
+    begun = text.rfind(_ABORTED, 0, at)
+    return at if begun < 0 else begun
 
 
 def _who(found: dict[str, str | None]) -> tuple[str, int | None]:
