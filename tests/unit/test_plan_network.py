@@ -392,6 +392,22 @@ def test_management_s_roce_port_takes_no_place_of_the_rails(shared: bool, vlan: 
     assert [n.hcas for n in pinned.networks] == [("mlx5_1:1",)] * 2 and not pinned.warnings
 
 
+@pytest.mark.parametrize("shared", [True, False])
+def test_routed_rails_may_have_their_addresses_on_vlans(shared: bool) -> None:
+    """The management's, which has its own on the port itself, took their place."""
+
+    def of(name: str, i: int) -> HostFacts:
+        rails = [dataclasses.replace(nic(f"r{n}.7", f"10.1.{n}.{2 * i}/31"), over=(f"r{n}",)) for n in (0, 1)]
+        ports = [hca(f"mlx5_{n}", f"r{n}", layer="Ethernet") for n in (0, 1)]
+        slow = dataclasses.replace(hca("mlx5_2", "eno1", layer="Ethernet"), rate_gbps=50.0)
+        management = nic("eno1", f"10.0.{0 if shared else i}.{i}/24")
+        return host(name, management, *rails, ib=(*ports, slow), default="eno1")
+
+    made = routes(of("a", 1), of("b", 2))
+    assert [n.hcas for n in made.networks] == [("mlx5_0:1", "mlx5_1:1", *(() if shared else ("mlx5_2:1",)))] * 2
+    assert any("the fastest RoCE ports are in no subnet" in warning for warning in made.warnings)
+
+
 def test_of_equally_fast_ones_roce_s_own_interface_goes_before_its_vlan() -> None:
     def of(name: str, i: int) -> HostFacts:
         vlan = dataclasses.replace(nic("ens1.7", f"10.0.0.{i}/24"), over=("ens1",))

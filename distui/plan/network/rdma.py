@@ -89,7 +89,7 @@ def _facing_peers(inputs: Inputs, left: Mapping[str, tuple[IbPort, ...]]) -> dic
     return routed
 
 
-def _in_subnets(facts: HostFacts, ports: tuple[IbPort, ...], subnets: Collection[Network]) -> tuple[IbPort, ...]:
+def _in_subnets(facts: HostFacts, ports: tuple[IbPort, ...], subnets: Collection[Network | None]) -> tuple[IbPort, ...]:
     nics = [o.nic for o in fabric.offers(facts) if o.network in subnets]
     names, below = {nic.name for nic in nics}, {name for nic in nics for name in nic.over}
     fastest = _fastest(ports)
@@ -103,8 +103,8 @@ def _in_subnets(facts: HostFacts, ports: tuple[IbPort, ...], subnets: Collection
 
 def _routed(facts: HostFacts, ports: tuple[IbPort, ...], facing: tuple[IbPort, ...]) -> tuple[IbPort, ...]:
     """The ports with an address that are faster than all that face peers."""
-    names, slower = {o.nic.name for o in fabric.offers(facts)}, _fastest(facing)
-    return tuple(p for p in ports if p.netdev in names and (p.rate_gbps or 0.0) > slower)
+    addressed, slower = _in_subnets(facts, ports, {o.network for o in fabric.offers(facts)}), _fastest(facing)
+    return tuple(p for p in addressed if (p.rate_gbps or 0.0) > slower)
 
 
 def _fastest(ports: Iterable[IbPort]) -> float:
