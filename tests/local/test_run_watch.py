@@ -41,6 +41,7 @@ from distui.runs.verdict import judge
 from distui.runs.verdict.evidence import Stop, Verb
 from distui.runs.watch import full_disk as room
 from distui.runs.watch.watch import Watch
+from distui.session import Completed
 from fakehosts.hosts import FakeConnector, FakeHost
 from fakehosts.runs import facts_of, plan_for, until, use_fake_follower
 
@@ -533,6 +534,17 @@ async def test_our_own_word_of_a_stop_is_nobody_s(make: Any) -> None:
     await watched.tell(("h1", Exited(0, 137, "exited", finished_at=99.5)))
     assert [e.text for e in watched.of(Notice) if "stopped by" in e.text] == []
     assert watched.tracker.stopped_by == ""
+
+
+async def test_word_of_a_stop_that_a_full_disk_did_not_take_is_left_by_the_next_one(make: Any) -> None:
+    watched = make(plan_for("h1"))
+    fake, word = watched.fakes["h1"], StopWord("bob@laptop", "user", 143, 5.0)
+    await watched.hosts["h1"].connect()
+    fake.fails["say"] = Completed((), 1, b"", b"sh: No space left on device")
+    await watched.hosts["h1"].notes.say_stopped(word)
+    del fake.fails["say"]
+    await watched.hosts["h1"].notes.say_stopped(word)
+    assert "/home/u/.local/state/distui/hosts/h1/r1/stopped" in fake.files
 
 
 async def test_a_failure_is_announced_once(make: Any) -> None:

@@ -358,11 +358,13 @@ async def test_logs_of_a_run_whose_name_is_used_again_end_with_it(
     assert [text for _, text in out.said] == ["one", "two"]
 
 
-@pytest.mark.parametrize("kept", [True, False])
+@pytest.mark.parametrize(("kept", "made"), [(True, True), (True, False), (False, True)])
 async def test_a_run_whose_name_is_used_again_before_its_logs_are_whole(
-    home: Path, monkeypatch: pytest.MonkeyPatch, kept: bool
+    home: Path, monkeypatch: pytest.MonkeyPatch, kept: bool, made: bool
 ) -> None:
-    """It ended well, as the new one is followed: nothing said that lines are missing."""
+    """It ended well, as the new one is followed: nothing said that lines are missing. Or that one is just about to be
+    made.
+    """
     store = RunStore(home / ".local/state/distui")
     stored = store.create("r1")
     stored.write_plan({"run_id": "r1", "job": "smoke", "tasks": [{"index": 0, "ranks": [0], "host": "h0"}]})
@@ -375,7 +377,8 @@ async def test_a_run_whose_name_is_used_again_before_its_logs_are_whole(
             stored.path.rename(stored.path.with_name("r1~1"))
         else:
             store.remove("r1")
-        store.create("r1").rank_log(0).write_bytes(b"of the new one\n")
+        if made:
+            store.create("r1").rank_log(0).write_bytes(b"of the new one\n")
         while True:
             yield True
 

@@ -27,11 +27,12 @@ class HeldFolder:
         """
         here = inode_of(self._stored.path)
         self._number = self._number or self._hold()
-        if here in (0, self._number):
+        if here == self._number:
             return self._stored
         run = self._stored.path
-        older = (path for path in run.parent.iterdir() if path.name.startswith(f"{run.name}~"))
-        return next((StoredRun(path) for path in older if inode_of(path) == self._number), None)
+        older = run.parent.glob(f"{run.name}~*")
+        moved = next((StoredRun(path) for path in older if inode_of(path) == self._number), None)
+        return self._stored if moved is None and not here else moved
 
     def _hold(self) -> int:
         try:

@@ -85,8 +85,7 @@ class HostNotes:
             async with asyncio.timeout(SAY_SECONDS):
                 path = f"{await self._at.run_dir()}/{stop_word.file_of(task)}"
                 said = (path, word.text(), f"{path}-{token_hex(4)}", str(word.minutes))
-                await self._at.run_repeatable(("sh", "-c", stop_word.SAY, "distui-say", *said))
-                return True
+                return (await self._at.run_repeatable(("sh", "-c", stop_word.SAY, "distui-say", *said))).ok
         return False
 
     async def stopped_by(self, offset_ms: float | None, task: int | None = None) -> StopWord | None:
