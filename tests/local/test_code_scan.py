@@ -161,6 +161,17 @@ def test_ignore_files_above_the_folder_count_up_to_its_repository_s_top(tmp_path
     assert {"m.ckpt", "main.py"} <= set(paths(place)) and "main.py" not in paths(place, "*.py")
 
 
+@pytest.mark.parametrize(
+    ("rules", "sent"),
+    [("*\n!.bashrc\n", True), ("/a/\n*.py\n", True), ("*\n!*/\n!*.py\n", True), ("*\n!*/\n", False), ("*.py\n", False)],
+)
+def test_a_folder_that_its_repository_leaves_out_is_no_part_of_it(tmp_path: Path, rules: str, sent: bool) -> None:
+    """Of a home folder that is a repository of dotfiles, with `*` in its `.gitignore`, nothing was sent."""
+    subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
+    write(tmp_path, {".gitignore": rules, "a/b/t.py": ""})
+    assert paths(tmp_path / "a" / "b") == ["t.py"] * sent
+
+
 def test_any_folder_is_left_out_at_any_depth(tmp_path: Path) -> None:
     """`*/` and `!b`: b is kept, and the folders in it are left out, as git does."""
     (tmp_path / "b" / "a").mkdir(parents=True)

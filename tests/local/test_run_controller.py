@@ -40,7 +40,7 @@ from distui.runs.lines.events import (
 )
 from distui.runs.store.runs import AlreadyFollowed
 from distui.runs.store.secret_checks import keep_checks
-from distui.runs.watch import tracker
+from distui.runs.watch import ends, tracker
 from distui.runs.watch.tracker import RunTracker
 from distui.session import Completed
 from distui.spec.job.job import Success
@@ -947,10 +947,13 @@ async def test_a_stop_from_elsewhere_is_no_failure(cluster: Cluster) -> None:
     assert cluster.left() == []
 
 
-async def test_a_rank_that_loses_one_which_somebody_stops_has_not_failed(cluster: Cluster) -> None:
+async def test_a_rank_that_loses_one_which_somebody_stops_has_not_failed(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Whoever stops the run has not come to its host yet, and what was stopped on the other one saves what it has: no
     failure is reported, and none makes us stop the rest.
     """
+    monkeypatch.setattr(ends, "ASKED_SECONDS", 60.0)
 
     async def stop() -> None:
         await until(running(cluster))

@@ -46,16 +46,21 @@ class Ignored:
         )
 
     def around(self, folder: Path, top: Path) -> Ignored:
-        """The rules in `folder`, with those that its repository, whose top is `top`, has in the folders above it.
+        """The rules in `folder`, with those that its repository, whose top is `top`, has in the folders above it: none,
+        where they leave out `folder` itself, which is no part of the repository then.
 
         Both with every link followed. Raises as `below`.
         """
         parts = folder.relative_to(top).parts if FILES[0] in self._files else ()
-        found = self
+        found, way = self, Ignored()
         for depth in range(len(parts)):
             above, inside = "/".join(parts[:depth]), "/".join(parts[depth:])
-            lines = (ignore_lines(top, posixpath.join(above, name)) for name in reversed(FILES))
-            found = found._and([_Rules("", those, f"{inside}/") for those in lines if those is not None])
+            read = (ignore_lines(top, posixpath.join(above, name)) for name in reversed(FILES))
+            files = [lines for lines in read if lines is not None]
+            found = found._and([_Rules("", lines, f"{inside}/") for lines in files])
+            way = way._and([_Rules(above, lines) for lines in files])
+            if way.has("/".join(parts[: depth + 1]), folder=True):
+                return self
         return found
 
     def _and(self, nearer: Sequence[_Rules]) -> Ignored:
