@@ -611,6 +611,25 @@ def test_the_job_s_limit_is_a_stop() -> None:
     assert (found.outcome, found.exit, found.over_limit) == ("stopped", 124, True)
 
 
+@pytest.mark.parametrize(
+    ("engine", "code", "lasted", "outcome"),
+    [
+        ("docker", 124, 600.2 - 3600, "stopped"),
+        ("docker", 124, 600.2 + 3600, "stopped"),
+        ("docker", 1, 100.0 + 3600, "failed"),
+        ("docker", 137, 100.0 + 3600, "failed"),
+        ("process", 137, 600.2, "stopped"),
+        ("process", 124, 100.0, "failed"),
+    ],
+)
+def test_a_clock_that_is_set_makes_no_limit_and_hides_none(engine: str, code: int, lasted: float, outcome: str) -> None:
+    """By an hour while the rank ran; a process tells when it began by the clock as it was at its end."""
+    rank = task(0, ended(5000.0, code, started_at=5000.0 - lasted), engine=engine)
+    host = HostSeen(unsteady=(Unsteady(4800.0, 4815.0, 3600.1, 3600.0),))
+    found = judge(Evidence((rank,), {"h1": host}, rules=Rules(max_duration=600.0)))
+    assert (found.outcome, found.over_limit) == (outcome, outcome == "stopped")
+
+
 def test_a_rank_that_raises_on_the_limit_s_signal_did_not_fail() -> None:
     """It is told to end when its time is over, and may take its grace to."""
     rules = Rules(max_duration=10.0)

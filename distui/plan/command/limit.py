@@ -13,7 +13,10 @@ from distui.spec.job.job import Job
 SLACK = 0.5
 """Seconds by which a task may seem to have ended before its limit: engines stamp its start after the fact."""
 
-LEFT = frozenset({124, 137, 143})
+OVER = 124
+"""The exit status of `timeout` where it ended its command."""
+
+LEFT = frozenset({OVER, 137, 143})
 """Exit statuses that a limit leaves: its own, that of what was killed after the grace, that of what was ended."""
 
 
@@ -38,12 +41,15 @@ def limited(
     return job, ("timeout", *words, *command)
 
 
-def reached(code: int | None, lasted: float | None, seconds: float | None) -> bool:
+def reached(code: int | None, lasted: float | None, seconds: float | None, doubt: float = 0.0) -> bool:
     """Whether a task that ended with this status after so many seconds was ended by its limit.
 
     Any status but 0 counts from the limit on: other forms of `timeout` leave the program's. Just before it, where it
-    may only seem so, those that a limit itself leaves: an error of the program's own is no limit.
+    may only seem so, those that a limit itself leaves: an error of the program's own is no limit. Where how long it
+    lasted is in `doubt` by so many seconds, since a clock was set, only a limit's own status does.
     """
     if not code or seconds is None or lasted is None:
         return False
+    if doubt:
+        return code == OVER and lasted + doubt >= seconds - SLACK
     return lasted >= seconds or (code in LEFT and lasted >= seconds - SLACK)

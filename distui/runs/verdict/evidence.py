@@ -113,6 +113,10 @@ READ_EVERY = 60.0
 """Seconds within which the clock of a host that is followed is read again."""
 
 
+SET = 1.0
+"""Seconds by which a clock has jumped that was set; less is the doubt of its readings."""
+
+
 @frozen
 class HostSeen:
     """What is known of a host. `doubt` is by how many seconds its corrected clock may be off."""
@@ -147,6 +151,13 @@ class HostSeen:
     def shift_at(self, at: float) -> float:
         """By how many seconds two of its times about `at` may be in the wrong order."""
         return max((one.shift for one in self._around(at)), default=0.0)
+
+    @property
+    def set_by(self) -> float:
+        """By how many seconds its clock was set, or ours, since it is read: how long anything lasted there by its own
+        times may be as far off.
+        """
+        return sum(one.shift for one in self.unsteady if one.shift >= SET)
 
     def is_read(self, at: float) -> bool:
         """Whether its clock was read about then, or later."""
@@ -233,6 +244,11 @@ class Evidence:
         """Seconds by which these times may be off, by a host's corrected clock."""
         known = self.hosts.get(host)
         return CLOCK_DOUBT if known is None else max(map(known.doubt_at, at), default=known.doubt)
+
+    def set_by(self, task: TaskSeen) -> float:
+        """The same of the times of a task; a process has begun by the clock as it was at its end."""
+        known = self.hosts.get(task.host)
+        return 0.0 if known is None or task.engine == "process" else known.set_by
 
     def is_read(self, host: str, at: float) -> bool:
         """Whether a host's clock was read about then, or later."""

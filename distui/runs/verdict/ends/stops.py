@@ -61,11 +61,12 @@ def _before(stop: Stop, over: Sequence[Over]) -> bool:
 def _over(evidence: Evidence) -> Iterator[Over]:
     """The tasks that the job's `max_duration` ended."""
     limit = evidence.rules.max_duration
-    for end in (task.end for task in evidence.tasks if task.end is not None):
+    for task, end in ((task, task.end) for task in evidence.tasks if task.end is not None):
         if limit is None or end.oom or end.at is None or end.started_at is None:
             continue
-        if reached(end.code, end.at - end.started_at, limit):
-            due = end.started_at + limit
+        doubt = evidence.set_by(task)
+        if reached(end.code, end.at - end.started_at, limit, doubt):
+            due = end.at if doubt else end.started_at + limit
             yield Over(due - LATE, min(due, end.at), end.at)
 
 
