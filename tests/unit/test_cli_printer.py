@@ -278,6 +278,14 @@ def test_a_run_whose_rank_fails_makes_no_progress() -> None:
     assert heard.news([AttemptEnded(5.0, 1, 2, None, 0.0, ""), stands, goes_on])[1:] == [stands, goes_on]
 
 
+def test_a_run_that_its_time_limit_ends_makes_no_progress() -> None:
+    """Nothing stands still in it any more, since nothing runs; one whose rank ended well may go on."""
+    stands, goes_on = RunStalled(2.0, True, 1.0), RunStalled(4.0, False, 4.0)
+    for status, shown in ((124, []), (0, [goes_on])):
+        end = RankChanged(3.0, 1, "node01", "stopped" if status else "exited", status, words="...", ended_at=3.0)
+        assert Heard().news([stands, end, goes_on])[2:] == shown
+
+
 def test_the_result_counts_what_torchrun_started_again() -> None:
     """Also where the run ended well; what is not there is not said."""
     again = RanksRestarted(3.0, 0, 13, "node02", 1, 1, 3)

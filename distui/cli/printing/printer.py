@@ -128,7 +128,7 @@ class Heard:
                 said, self._failed = self._failed, words.failed_first(event.failure)
                 return said != self._failed
             case RunStalled(stalled=False):
-                return not self._failed
+                return not self._failed and not any(exit for _, exit, _ in self._ends.values())
             case AttemptEnded():
                 self._failed = ""
                 self._ends.clear()
