@@ -385,9 +385,11 @@ def test_management_s_roce_port_takes_no_place_of_the_rails(shared: bool, vlan: 
         return host(name, management, *rails, ib=tuple(ports), default=named)
 
     made = routes(of("a", 1), of("b", 2))
-    also = ("mlx5_bond_0:1",) if shared and not vlan else ()
-    assert [n.hcas for n in made.networks] == [("mlx5_0:1", "mlx5_1:1", *also)] * 2
+    assert [n.hcas for n in made.networks] == [("mlx5_0:1", "mlx5_1:1")] * 2
     assert any("must be routed between them" in warning for warning in made.warnings) != shared
+    if shared and not vlan:
+        unlike = routes(of("a", 1), dataclasses.replace(of("b", 2), default_route_nic="r0"))
+        assert [len(n.hcas) for n in unlike.networks] == [3, 3], "as many on each host"
     pinned = routes(of("a", 1), of("b", 2), data={name: DataNetwork(hcas="mlx5_1") for name in ("a", "b")})
     assert [n.hcas for n in pinned.networks] == [("mlx5_1:1",)] * 2 and not pinned.warnings
 

@@ -69,9 +69,9 @@ def _pinned_ports(inputs: Inputs, host: Host, facts: HostFacts, pattern: str) ->
 
 
 def _facing_peers(inputs: Inputs, left: Mapping[str, tuple[IbPort, ...]]) -> dict[str, tuple[IbPort, ...]]:
-    """Each host's RoCE ports whose interface is in a subnet that every host has. Where every host has faster ones with
-    an address elsewhere, those: rails may be routed, one subnet a link, beside a management network that all share.
-    All of them when there is neither.
+    """Each host's RoCE ports whose interface is in a subnet that every host has, without the management's if all have
+    as many then. Where every host has faster ones with an address elsewhere, those: rails may be routed, one subnet a
+    link, beside a management network that all share. All of them when there is neither.
     """
     subnets = Counter(
         network
@@ -80,6 +80,9 @@ def _facing_peers(inputs: Inputs, left: Mapping[str, tuple[IbPort, ...]]) -> dic
     )
     everywhere = {network for network, n in subnets.items() if n == len(inputs.facts)}
     facing = {name: _in_subnets(inputs.facts[name], ports, everywhere) for name, ports in left.items()}
+    lean = {name: _without_way_out(inputs.facts[name], ports) for name, ports in facing.items()}
+    if len({*map(len, lean.values())}) == 1:
+        facing = lean
     routed = {name: _routed(inputs.facts[name], ports, facing[name]) for name, ports in left.items()}
     if not (routed and all(routed.values())):
         return {name: facing[name] or ports for name, ports in left.items()}
@@ -99,6 +102,12 @@ def _in_subnets(facts: HostFacts, ports: tuple[IbPort, ...], subnets: Collection
         return port.netdev in names or (port.netdev in below and (port.rate_gbps or 0.0) >= fastest)
 
     return tuple(p for p in ports if faces(p))
+
+
+def _without_way_out(facts: HostFacts, ports: tuple[IbPort, ...]) -> tuple[IbPort, ...]:
+    """The ports but slower ones that the default route goes by: the management's, as clouds have it beside rails."""
+    way_out = {name for n in facts.nics if n.name == facts.default_route_nic for name in (n.name, *n.over)}
+    return tuple(p for p in ports if p.netdev not in way_out or (p.rate_gbps or 0.0) >= _fastest(ports))
 
 
 def _routed(facts: HostFacts, ports: tuple[IbPort, ...], facing: tuple[IbPort, ...]) -> tuple[IbPort, ...]:
