@@ -345,6 +345,19 @@ async def test_while_a_long_log_is_read_the_newest_step_is_reported(live: FakeLi
     assert (feed.value("step"), feed.value("loss"), feed.behind) == (1999.0, 2.5, False)
 
 
+def test_lines_are_not_told_before_all_are_counted(live: FakeLive) -> None:
+    """A run that was read from its files said the lines of the logs that had been looked at, for those of all."""
+    train(live)
+    feed = RunFeed(live)
+    files = [live.stored.rank_log(rank).read_bytes() for rank in feed.buffers]
+    size = sum(map(len, files))
+    feed.buffers[0].grow(1.0)
+    assert feed.totals() == (None, size)
+    while feed._index(time.perf_counter() + 1.0):
+        pass
+    assert feed.totals() == (sum(data.count(b"\n") for data in files), size)
+
+
 def test_logs_are_read_on_in_the_copy_of_a_run_that_is_only_looked_on_at(live: FakeLive, tmp_path: Path) -> None:
     """Its owner has left: the lines that were there stay, further ones come from where they are written now."""
     train(live)

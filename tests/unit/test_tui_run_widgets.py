@@ -140,6 +140,17 @@ def test_a_remark_hides_no_ranks_of_its_host_where_there_is_room(palette: Palett
         assert "ranks" not in line.plain
 
 
+@pytest.mark.parametrize("width", range(70, 90))
+def test_no_narrow_row_cuts_a_figure(palette: Palette, width: int) -> None:
+    """Beside eight GPUs at 80 columns there is room for all or the rate is left out: it had half a temperature."""
+    for rate in (9.0, 9e6, 123e6):
+        seen = HostSampled(1.0, "h", gpus(*([97.0] * 8)), {"eth0": (rate, rate)})
+        for name in ("h1", "node07", "node-0007"):
+            row = HostRow(name, "running", "0-7", [seen], NETWORK)
+            (line,) = run_strip.narrow_lines(palette, UNICODE, [row], width, 1)
+            assert "40°C" in line.plain and "…" not in line.plain and line.width <= width
+
+
 def gpus(*loads: float, at: int = 0) -> tuple[GpuReading, ...]:
     """GPUs of these loads, numbered from `at` on."""
     return tuple(GpuReading(at + i, load, 1024, 2048, 40.0, 100.0 + i) for i, load in enumerate(loads))

@@ -255,10 +255,17 @@ class RunFeed:
             self._turn.rotate(-1)
         return self._at_end < len(self._turn)
 
-    def totals(self) -> tuple[int, int]:
-        """Lines the run is known here to have written, and bytes of all rank logs."""
-        lines = sum(r.lines for r in self.state.ranks.values())
-        size = 0
-        for buffer in self.sources.values():
-            size += buffer.size + buffer.behind
-        return max(lines, sum(b.count for b in self.buffers.values())), size
+    def totals(self) -> tuple[int | None, int]:
+        """Lines of all ranks, None while some were counted neither by whoever followed the run nor here; bytes of all
+        logs.
+        """
+        lines, counted, size = 0, True, 0
+        for rank, buffer in self.sources.items():
+            behind = buffer.behind
+            size += buffer.size + behind
+            if rank in self.buffers:
+                known = self.state.ranks.get(rank)
+                said = known.lines if known is not None else 0
+                lines += max(said, buffer.count)
+                counted = counted and (said > 0 or not behind)
+        return lines if counted else None, size

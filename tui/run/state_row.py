@@ -43,8 +43,10 @@ class StateRow:
         parts += [("search", self.search.text)] if self.search.text else []
         parts += [("strip", self.folding.strip_mode)] if self.folding.strip_mode != "auto" else []
         count, size = self.feed.totals()
-        lines = f"{count:,} {plural(count, 'line')}"
-        end = Line().put(lines, palette.muted).gap(3).put(size_words(size), palette.muted).gap(1)
+        end = Line()
+        if count is not None:
+            end.put(f"{count:,} {plural(count, 'line')}", palette.muted).gap(3)
+        end.put(size_words(size), palette.muted).gap(1)
         gap, room = 3 if width >= 100 else 2, width - end.width - 2
         while parts and sum(len(name) + len(value) + 1 + gap for name, value in parts) > room:
             quiet = [part for part in parts if part[1] in QUIET]

@@ -268,7 +268,7 @@ def narrow_line(palette: Palette, glyphs: Glyphs, row: HostRow, width: int, name
         end.put("rx ", palette.faint).put(words[0], palette.text).put(f" {unit}", palette.faint).gap(1)
     ranks_too = _with_ranks(row, palette, end)
     end = ranks_too if line.width + ranks_too.width + 1 <= width else end
-    line = line.ends_with(end, width) if line.width + end.width + 1 <= width else line
+    line = line.ends_with(end, width, gap=1) if line.width + end.width + 1 <= width else line
     return _dimmed(line, palette, head) if row.over else line
 
 
