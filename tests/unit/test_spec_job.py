@@ -291,6 +291,7 @@ def test_what_can_not_be_an_image(image: str) -> None:
         ("sync: {}", "1:1 sync: unknown key, did you mean 'code'? `code: ./` sends the job file's folder to the hosts"),
         ("environment: {}", "1:1 environment: unknown key, did you mean 'env'?"),
         ("mounts: []", "1:1 mounts: unknown key, did you mean 'volumes'?"),
+        ("env_file: x", "1:1 env_file: unknown key; write `env: {NAME: VALUE}`, or call with `--env-file FILE`"),
         ("gpus_per_node: 8", "1:1 gpus_per_node: unknown key, did you mean 'gpus_per_host'?"),
         ("nproc_per_host: 8", "1:1 nproc_per_host: unknown key; write `ranks: {per_host: N}`"),
         ("script: a.py", "1:1 script: unknown key; write `command: [python, train.py]`"),

@@ -145,6 +145,7 @@ _HOST_KEYS = (
         default="10s",
     ),
 )
+_ADDR_ELSEWHERE = ("hostname", "host", "ip", "ansible_host", "ssh_host")
 _SSH = "comes from ~/.ssh/config (Host, IdentityFile, ProxyJump); distui reads it"
 _HINTS = {
     "password": "passwords have no place here: use a key or an ssh agent",
@@ -157,7 +158,7 @@ _HINTS = {
     **dict.fromkeys(("pass", "passwd", "ssh_pass", "sudo_password"),
                     "passwords have no place here: use a key or an ssh agent"),
     "name": "unknown key: a host's name stands before the colon, `node01: {...}`",
-    **dict.fromkeys(("hostname", "host", "ip", "ansible_host", "ssh_host"), "unknown key, did you mean 'addr'?"),
+    **dict.fromkeys(_ADDR_ELSEWHERE, "unknown key, did you mean 'addr'?"),
     **dict.fromkeys(("ansible_user", "login"), "unknown key, did you mean 'user'?"),
     "ansible_port": "unknown key, did you mean 'port'?",
     **dict.fromkeys(("engine", "podman", "container_runtime"), "unknown key, did you mean 'docker'?"),
@@ -171,7 +172,7 @@ HOST = Record((_ADDR, *_HOST_KEYS), "the host's settings, such as {gpus: 8}", hi
 DEFAULTS = Record(
     _HOST_KEYS,
     "settings for all hosts, such as {user: ubuntu}",
-    hints=_HINTS | {"addr": "an address belongs to one host, not to the defaults"},
+    hints=_HINTS | dict.fromkeys(("addr", *_ADDR_ELSEWHERE), "an address belongs to one host, not to the defaults"),
 )
 
 

@@ -411,7 +411,7 @@ def progress(value: str) -> None:
 
 
 _KEYS_OF_OTHERS = {
-    "env": ("environment", "envs", "env_vars", "env_file", "envfile"),
+    "env": ("environment", "envs", "env_vars"),
     "workdir": ("working_dir",),
     "command": ("run", "cmd", "commands"),
     "image": ("container", "docker_image", "container_image"),
@@ -428,6 +428,7 @@ HINTS = {
     **dict.fromkeys(_RANKS, "unknown key; write `ranks: {per_host: N}`"),
     **dict.fromkeys(("nnodes", "num_nodes", "nodes"), "unknown key; write `hosts: {group: NAME, count: N}`"),
     **dict.fromkeys(("memory", "mem_limit", "memory_limit"), "unknown key; write `docker_args: [--memory, 64g]`"),
+    **dict.fromkeys(("env_file", "envfile"), "unknown key; write `env: {NAME: VALUE}`, or call with `--env-file FILE`"),
     **dict.fromkeys(("setup", "pre_run"), "unknown key: `command: |` takes a block of shell lines, these the first"),
     "workers": "unknown key; write `roles: {worker: {count: N}}`, or `ranks: {per_host: N}`",
     "sync": "unknown key, did you mean 'code'? `code: ./` sends the job file's folder to the hosts",
