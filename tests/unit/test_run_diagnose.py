@@ -116,6 +116,14 @@ def test_exit_in_words(code: int | None, oom: bool, words: str) -> None:
         ("RuntimeError: DataLoader worker (pid 7) is killed by signal: Segmentation fault. ", "worker crashed"),
         ("RuntimeError: DataLoader worker (pid(s) 77, 78) exited unexpectedly", "DataLoader worker ended"),
         (
+            "concurrent.futures.process.BrokenProcessPool: A process in the process pool was terminated abruptly while",
+            "a process of its pool ended",
+        ),
+        (
+            "joblib.externals.loky.process_executor.TerminatedWorkerError: A worker process managed by the executor",
+            "a process of its pool ended",
+        ),
+        (
             "RuntimeError: [enforce fail at alloc_cpu.cpp:127] . DefaultCPUAllocator: can't allocate memory: you tried "
             "to allocate 8000000000000 bytes. Error code 12 (Cannot allocate memory)",
             "host's memory",
@@ -275,6 +283,7 @@ def test_usual_messages_have_a_cause(line: str, part: str) -> None:
         "mpirun noticed that process rank 2 with PID 0 on node h2 exited on signal {number} ({words}).",
         "=   KILLED BY SIGNAL: {number} ({words})",
         "YOUR APPLICATION TERMINATED WITH THE EXIT STRING: {words} (signal {number})",
+        "The exit codes of the workers are {{{name}(-{number})}}",
         "srun: error: node03: task 5: {words}",
         "srun: error: node03: tasks 4-7: {words} (core dumped)",
     ],

@@ -132,7 +132,7 @@ def cause_of_part(part: Part) -> Cause | None:
     said = part.words.cause if part.words is not None else None
     if part.oom:
         full = part.task.end is not None and part.task.end.host_full
-        if said is not None and not (said.secondary or said.killed) and part.code != KILLED:
+        if said is not None and not (said.secondary or said.killed or said.vague) and part.code != KILLED:
             return said
         return cause_of_exit(part.code, oom=True, host_full=full)
     if said is not None and not said.secondary:

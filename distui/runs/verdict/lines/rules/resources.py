@@ -7,13 +7,14 @@ from distui.runs.verdict.lines.rules.cause import CRASH, HEAP, MEMORY, OTHERS, C
 
 def _child(signals: str) -> str:
     """How launchers say by which of these signals the first process of theirs ended that did so badly: subprocess,
-    DeepSpeed, Lightning and torch's spawn, xargs and time, torchrun, Open MPI, MPICH and Hydra.
+    DeepSpeed, Lightning and torch's spawn, xargs and time, torchrun, Open MPI, MPICH and Hydra, joblib.
     """
     return (
         rf"died with <Signals\.(?:{signals})\b|return code = -(?:{signals})\b"
         rf"|terminated (?:with|by) (?:code -|signal )(?:{signals})\b|\(exitcode: -(?:{signals})\)"
         rf"|exited on signal (?:{signals})\b"
         rf"|KILLED BY SIGNAL: (?:{signals})\b|EXIT STRING: .*\(signal (?:{signals})\)"
+        rf"|^The exit codes of the workers are \{{.*\(-(?:{signals})\)"
     )
 
 
@@ -143,6 +144,14 @@ RULES: tuple[tuple[str, Cause], ...] = (
     (
         r"DataLoader worker .*exited unexpectedly",
         Cause("a DataLoader worker ended", "its own last words, or `num_workers=0`, tell why", vague=True),
+    ),
+    (
+        r"\bBrokenProcessPool: |\bTerminatedWorkerError: ",  # concurrent.futures, joblib
+        Cause(
+            "a process of its pool ended without a word",
+            "most often one is killed for lack of memory: `dmesg -T | grep -i 'killed process'` there tells",
+            vague=True,
+        ),
     ),
     (r"No space left on device|\[Errno 28\]", Cause("the disk is full", "free space where the program writes")),
     (
