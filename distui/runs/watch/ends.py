@@ -164,7 +164,7 @@ class WatchedEnds:
         known.news()
         if before is not None and not known.stopped_by:
             await self._emit(Notice(known.clock(), "warning", f"{task.name}: {removed(task.engine)}", task.host))
-        if before is not None and not (read or drained):
+        if not (read or drained or track.cut_off or track.log.read_before()):
             for text in unread(track):
                 await self._emit(Notice(known.clock(), "warning", text, task.host))
         await self._tell(track)
