@@ -297,6 +297,29 @@ def test_links_stay_inside(tmp_path: Path) -> None:
     assert "link up -> ../secret" in " ".join(found.left_out)
 
 
+def test_a_link_to_what_is_ignored_is_named(tmp_path: Path) -> None:
+    """It goes along and leads to nothing on the hosts, where the program does not find its data."""
+    root = write(
+        tmp_path / "code", {".gitignore": "/datasets/\n*.bin", "datasets/a": "", "w.bin": "", "kept/x": "", "y": ""}
+    )
+    links = {
+        "data": "datasets",
+        "one": "datasets/a",
+        "w": "w.bin",
+        "ok": "kept",
+        "file": "kept/x",
+        "all": ".",
+        "gone": "no",
+    }
+    for name, target in links.items():
+        (root / name).symlink_to(target)
+    found = scan(root, Ignored())
+    assert found.left_out == tuple(
+        f"leads to what is ignored, and to nothing there: link {name} -> {links[name]}" for name in ("data", "one", "w")
+    )
+    assert {e.path for e in found.tree.entries if e.kind == "link"} == {*links}
+
+
 def test_words_of_an_odd_name_can_be_printed_and_stored(tmp_path: Path) -> None:
     """A plan is written as UTF-8 and shown on a terminal."""
     (tmp_path / os.fsdecode(b"\xff\x1b[2J")).symlink_to("/etc")

@@ -79,8 +79,27 @@ def scan(
     top = os.fspath(root)
     files = [hashed(top, path, status, hashes=hashes, given_up=given_up) for path, status in found.files]
     hashes.save()
-    left_out = (f"left out, since it leads out of the folder: link {readable(path)}" for path in sorted(found.links))
-    return Scan(Tree.of([*files, *found.others]), tuple(left_out))
+    out = (f"left out, since it leads out of the folder: link {readable(path)}" for path in sorted(found.links))
+    dead = (f"leads to what is ignored, and to nothing there: link {readable(path)}" for path in _dead(root, found))
+    return Scan(Tree.of([*files, *found.others]), (*out, *dead))
+
+
+def _dead(root: Path, found: _Found) -> Iterator[str]:
+    """Links to what is there and does not go along, each with where it leads."""
+    links = [entry for entry in found.others if entry.kind == "link"]
+    sent = {name for name, _ in found.files} | {entry.path for entry in found.others} if links else set()
+    sent |= {parent for name in sent for parent in _above(name)}
+    top = os.path.realpath(root)
+    for link in sorted(links, key=lambda one: one.path):
+        place = os.path.realpath(root / link.path)
+        if place != top and os.path.exists(place) and os.path.relpath(place, top) not in sent:  # noqa: PTH110
+            yield f"{link.path} -> {link.target}"
+
+
+def _above(name: str) -> Iterator[str]:
+    """The folders that a path goes through."""
+    while name := name.rpartition("/")[0]:
+        yield name
 
 
 def _top(root: Path) -> Path:
