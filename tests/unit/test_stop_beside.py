@@ -9,9 +9,13 @@ from typing import Any
 
 import pytest
 
-from distui.cluster.attach import ending, places, stopping
+from distui.cluster.attach import ending, ending_launch, places, stopping
+from distui.cluster.attach.front_end import Ended
 from distui.cluster.attach.stopping import stop_beside
+from distui.cluster.settings import ClusterSettings
 from distui.runs.control.stopping import StopReport
+from distui.runs.lines.events import RunEnded
+from distui.runs.store.journal import Journal
 from distui.runs.store.runs import RunStore
 from fakehosts.runs import plan_for, until
 
@@ -93,3 +97,34 @@ async def test_ranks_that_still_run_after_a_taken_stop(
         await ending._stop_task(connector, front, place, task, 1.0)  # type: ignore[arg-type]
     await ending._stop_task(connector, front, place, task, 1.0)  # type: ignore[arg-type]
     assert stops == [(1.0, False), (1.0, True)]
+
+
+async def test_a_start_that_begins_while_the_hosts_are_asked_is_stopped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing was recorded of it as the stop came: that found nothing to stop, and the run went on."""
+    settings = ClusterSettings({"HOME": str(tmp_path), "XDG_STATE_HOME": str(tmp_path / "state")})
+    begun, said = asyncio.Event(), list[str]()
+
+    async def start() -> None:
+        stored = settings.store.create("r1")
+        with stored.followed():
+            begun.set()
+            await until(lambda: stored.stop_asked() is not None)
+            journal = Journal(stored)
+            journal.write([RunEnded(9.0, "stopped", 143)])
+            journal.close()
+
+    async def find_launches(*_: object) -> tuple[()]:
+        await begun.wait()
+        return ()
+
+    monkeypatch.setattr(ending_launch, "find_launches", find_launches)
+    starting = asyncio.create_task(start())
+    front: Any = SimpleNamespace(tell=lambda words, *_: said.append(words))
+    connector: Any = None
+    async with asyncio.timeout(60):
+        place = places.RunLocation("r1", None, ())
+        done = await ending_launch.end_launch(settings, connector, front, place, {}, "stop", None)
+        assert (done, said) == (Ended(), ["r1 is stopped"])
+        await starting

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from distui.cluster.attach import leftover, places
 from distui.cluster.attach.front_end import Ended, FrontEnd
@@ -62,7 +63,10 @@ async def end_launch(
         await front.show_end(left)
         failed += _unknown(left)
         unreachable = {host: unreachable[host] for host in leftover.not_reached(place, left, unreachable)}
-    known = place.stored or settings.store.get(place.run)  # by a faster stop
+    known = place.stored or settings.store.get(place.run)  # by a faster stop, or a start that has just begun
+    if nothing and known is not None and known.is_followed and known != place.stored:
+        place = replace(place, stored=known)
+        return await end_launch(settings, connector, front, place, unreachable, word, left)
     if unreachable or (nothing and known is None and left is None and not launches):
         places.there(settings, place, None, unreachable)
     if nothing:
