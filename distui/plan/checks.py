@@ -206,10 +206,14 @@ def _networks_apart(job: Job, places: Sequence[HostPlacement]) -> Iterator[str]:
             )
 
 
+_LABELS = regex(r"(?:--security-opt=)?label[=:]")
+"""Settings of SELinux among words for the engine."""
+
+
 def _kept_out(job: Job, places: Sequence[HostPlacement]) -> Iterator[str]:
     """Hosts whose SELinux keeps containers from what they are given, unless the job says otherwise."""
     names = [p.name for p in places if p.host.engine != "process" and p.facts.engine.selinux]
-    if names and "--privileged" not in job.docker_args and not any("label=" in word for word in job.docker_args):
+    if names and "--privileged" not in job.docker_args and not any(map(_LABELS.match, job.docker_args)):
         yield (
             f"{fold(names)}: SELinux there may keep containers from the code, from folders without `:z` and from GPUs "
             "(Permission denied); `docker_args: [--security-opt, label=disable]` lets them in"

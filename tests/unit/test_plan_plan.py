@@ -326,6 +326,15 @@ def test_torchrun_s_options_that_are_ours_are_warned_of(command: tuple[str, ...]
     assert [w.partition(" in place")[0] for w in warnings] == [f"the command gives torchrun {said}"] * bool(said)
 
 
+@pytest.mark.parametrize(("rdzv", "warned"), [("c10d", True), ("static", False)])
+@pytest.mark.parametrize("option", ["--rdzv-conf=timeout=1800", "--rdzv_id=x", "--local-addr=a"])
+def test_torchrun_s_options_that_only_c10d_gets_from_us(rdzv: Any, warned: bool, option: str) -> None:
+    """With static they take the place of nothing, and may be what the job needs."""
+    job = dataclasses.replace(JOB, launcher="torchrun", command=("torchrun", option, "t.py"))
+    made = good(dataclasses.replace(job, torchrun=Torchrun(rdzv=rdzv, port=29400)))
+    assert any(f"gives torchrun {option}" in warning for warning in made.warnings) is warned
+
+
 def test_torchrun_with_c10d_names_its_endpoint_and_its_host() -> None:
     """The store is on node 0, whatever the containers' host names are."""
     made = good(dataclasses.replace(JOB, launcher="torchrun", torchrun=Torchrun(rdzv="c10d", port=29400)))
@@ -748,7 +757,13 @@ def test_a_docker_without_the_hosts_network_is_warned_of(network: str, warned: l
 
 @pytest.mark.parametrize(
     ("arguments", "warned"),
-    [((), True), (("--cpus=2",), True), (("--security-opt", "label=disable"), False), (("--privileged",), False)],
+    [
+        ((), True),
+        (("--cpus=2", "--label=team=ml"), True),
+        (("--security-opt", "label=disable"), False),
+        (("--security-opt=label=type:container_runtime_t",), False),
+        (("--privileged",), False),
+    ],
 )
 def test_a_host_whose_selinux_keeps_containers_out_is_warned_of(arguments: tuple[str, ...], warned: bool) -> None:
     """A rank could not read its program, and nothing said what to do."""

@@ -1140,19 +1140,25 @@ def test_a_launcher_s_report_says_more_than_another_process_that_lost_its_peer(
 
 
 @pytest.mark.parametrize(
-    ("report", "cause"),
+    ("report", "status", "code", "cause"),
     [
-        (MPIRUN, "its process with rank 1 ended by itself, by mpirun's report: exit 3"),
-        (DEEPSPEED, "one of its processes ended by itself, by DeepSpeed's report: exit 3"),
-        (SPAWN, "its process 1 ended by itself, by torch.multiprocessing's report: exit 3"),
+        (MPIRUN, 3, 3, "its process with rank 1 ended by itself, by mpirun's report: exit 3"),
+        (DEEPSPEED, 3, 3, "one of its processes ended by itself, by DeepSpeed's report: exit 3"),
+        (SPAWN, 3, 3, "its process 1 ended by itself, by torch.multiprocessing's report: exit 3"),
+        ([LIGHTNING], 7, 137, "its process with PID 24 ended by itself, by Lightning's report: exit 7"),
+        ([LIGHTNING], 1, 137, "its process with PID 24 ended by itself, by Lightning's report: exit 1"),
     ],
 )
-def test_a_launcher_s_report_is_the_cause_where_nobody_said_a_word(report: list[str], cause: str) -> None:
-    """Other processes may print on until they are ended, too."""
+def test_a_launcher_s_report_is_the_cause_where_nobody_said_a_word(
+    report: list[str], status: int, code: int, cause: str
+) -> None:
+    """Other processes may print on until they are ended, too. Lightning kills itself then."""
     log = (
-        [f"worker 1 step {step}" for step in range(5)] + [line.format(code=3) for line in report] + ["worker 0 step 5"]
+        [f"worker 1 step {step}" for step in range(5)]
+        + [line.format(code=status) for line in report]
+        + ["worker 0 step 5"]
     )
-    found = verdict(task(0, ended(12.0, 3), *(Line(10.0 + at / 100, text) for at, text in enumerate(log))))
+    found = verdict(task(0, ended(12.0, code), *(Line(10.0 + at / 100, text) for at, text in enumerate(log))))
     assert found.failure is not None
     assert found.failure.cause == cause
 

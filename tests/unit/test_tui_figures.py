@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any, cast
+
 import pytest
 
 from distui.errors import Problem
@@ -9,7 +12,8 @@ from distui.facts.host import Gpu, HostDown, Trouble
 from distui.monitor.board import Board, Totals
 from distui.monitor.host_board import HostBoard
 from distui.runs.hosts.uses import Use
-from distui.runs.lines.events import GpuReading, HostSampled
+from distui.runs.lines.events import GpuReading, HostSampled, Progressed, StopAsked
+from distui.runs.state.reducer import RunState, apply
 from distui.spec.hosts.inventory import Host
 from distui.spec.job.job import HostChoice, Job
 from distui.tui.hosts import group_rows, select
@@ -174,6 +178,17 @@ def test_the_run_of_a_host() -> None:
     assert used.rstrip().endswith("in use")
     assert free.rstrip().endswith("free")
     assert host_rows.row(shown, at, LOOK, UNICODE, 101).plain.rstrip().endswith("llm-7f3 r0-3")
+
+
+@pytest.mark.parametrize(("stops", "said"), [(False, "step 30 of 60   1m left"), (True, "last step 30 of 60")])
+def test_a_run_that_is_stopped_has_no_time_left_on_its_host_either(stops: bool, said: str) -> None:
+    shown = HostBoard(Host("node01"))
+    shown.uses = (Use("llm-7f3", "llm", "node01", 0, (0,), {}),)
+    state = apply(RunState(), Progressed(1.0, 0, "node01", {"step": 30.0, "total": 60.0}, {}, 2.0))
+    state = apply(state, StopAsked(2.0, "user", 10.0)) if stops else state
+    live = cast(Any, SimpleNamespace(plan=None, state=state))
+    (line,) = host_lines.run_lines(shown, {"llm-7f3": live}, 120, LOOK, UNICODE, 3.0)
+    assert said in line.plain and ("left" in line.plain) is not stops
 
 
 def test_ascii_rows_are_ascii() -> None:

@@ -179,7 +179,8 @@ def run_lines(
             line.gap(3).put(f"running {duration(now - started)}", palette.text)
         if live is not None:
             room, progress = width - line.width - 4, live.state.progress
-            far = progress_line(palette, progress, over=False, room=room, stands=stands, now=now)
+            over = live.state.ended is not None or live.state.stopping is not None
+            far = progress_line(palette, progress, over=over, room=room, stands=stands, now=now)
             line.gap(3 if far.width else 0).add(far)
         lines.append(line.cut(width - 1))
     return lines

@@ -60,7 +60,7 @@ def min_nodes(job: Job) -> int | None:
 def warnings(job: Job, nodes: int) -> list[str]:
     """What may not be as expected with this many nodes."""
     found: list[str] = []
-    if twice := _given_twice(job.command if not isinstance(job.command, str) else ()):
+    if twice := _given_twice(job):
         found.append(
             f"the command gives torchrun {', '.join(twice)} in place of what distui gives it; leave that out, and see "
             "`ranks`, `hosts` and `torchrun` of the job"
@@ -86,17 +86,19 @@ def warnings(job: Job, nodes: int) -> list[str]:
 
 
 _OURS = frozenset((
-    "local-addr", "master-addr", "master-port", "max-restarts", "nnodes", "node-rank", "nproc-per-node", "rdzv-backend",
-    "rdzv-conf", "rdzv-endpoint", "rdzv-id", "standalone", "tee",
+    "master-addr", "master-port", "max-restarts", "nnodes", "node-rank", "nproc-per-node", "rdzv-backend",
+    "rdzv-endpoint", "standalone", "tee",
 ))  # fmt: skip
+_OURS_C10D = _OURS | {"local-addr", "rdzv-conf", "rdzv-id"}
 
 
-def _given_twice(command: tuple[str, ...]) -> list[str]:
+def _given_twice(job: Job) -> list[str]:
     """Options for the agent in a command that are ours to give."""
-    program = split_command(command)[1]
+    program = split_command(job.command if not isinstance(job.command, str) else ())[1]
+    ours = _OURS_C10D if job.torchrun.rdzv == "c10d" else _OURS
     end = next((at for at, word in enumerate(program) if word in ("--", *_HOW) or word.endswith(".py")), len(program))
     names = ((word, word.partition("=")[0]) for word in program[:end] if word.startswith("--"))
-    return [word for word, name in names if name[2:].replace("_", "-") in _OURS]
+    return [word for word, name in names if name[2:].replace("_", "-") in ours]
 
 
 def guesses_its_store(command: tuple[str, ...] | str) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from distui.runs.verdict.evidence import Lines, lines_of
-from distui.runs.verdict.exit_words import exit_words
+from distui.runs.verdict.exit_words import KILLED, exit_words
 from distui.runs.verdict.lines.diagnose import cause_of_exit
 from distui.runs.verdict.lines.last_words import LastWords, last_words, numbers
 from distui.runs.verdict.lines.launchers import Reported, reported_end
@@ -44,15 +44,20 @@ def _by_report(words: LastWords | None, lines: Lines, code: int | None) -> LastW
     print after it. Else the report itself.
     """
     end = reported_end(lines)
-    if end is None or (words is None and end.code != code):
+    if end is None or (words is None and not _ends_it_so(end, code)):
         return words
     if words is None and (before := last_words(lines[: end.line])) is not None:
         own = tuple(line.text for line in lines[before.start : end.line])
         return with_its_own(replace(before, own=before.own or own), lines, code)
-    if end.code in _AFTER_OTHERS:
+    if end.code in _AFTER_OTHERS and code != KILLED:
         return words
     at = lines[end.line].at
     return _named(words or LastWords(at, "", "own", None, end.line, raised=False), end)
+
+
+def _ends_it_so(end: Reported, code: int | None) -> bool:
+    """Whether a launcher that reports this ends with that status: Lightning kills itself, too."""
+    return code == (KILLED if end.by == "Lightning" else end.code)
 
 
 def _named(words: LastWords, end: Reported) -> LastWords:
