@@ -1115,6 +1115,21 @@ SPAWN = [
     '  File "/usr/lib/python3/dist-packages/torch/multiprocessing/spawn.py", line 200, in join',
     "torch.multiprocessing.spawn.ProcessExitedException: process 1 terminated with exit code {code}",
 ]
+RAY = [
+    "(raylet) A worker died or was killed while executing a task by an unexpected system error. To troubleshoot the "
+    "problem, check the logs for the dead worker. Lease ID: 0f00 Worker ID: 5d9b Node ID: aa80 Worker IP address: "
+    "10.78.0.11 Worker port: 12009 Worker PID: 173 Worker exit type: SYSTEM_ERROR Worker exit detail: The leased "
+    "worker has unrecoverable failure. Worker exits with an exit code {code}.",
+    "Traceback (most recent call last):",
+    '  File "/usr/lib/python3/dist-packages/ray/_private/worker.py", line 1055, in get_objects',
+    "ray.exceptions.WorkerCrashedError: The worker died unexpectedly while executing this task.",
+]
+DASK = [
+    "2026-11-29 14:34:34,916 - distributed.nanny - INFO - Worker process 42 exited with status {code}",
+    "Traceback (most recent call last):",
+    '  File "/usr/lib/python3/dist-packages/distributed/client.py", line 439, in _result',
+    "distributed.scheduler.KilledWorker: Attempted to run task 'work-e6d3' on 4 different workers, but all those died",
+]
 
 
 @pytest.mark.parametrize(
@@ -1126,12 +1141,14 @@ SPAWN = [
         (DEEPSPEED, 3, "one of its processes ended by itself, by DeepSpeed's report: exit 3"),
         (["", LIGHTNING], 7, "its process with PID 24 ended by itself, by Lightning's report: exit 7"),
         (SPAWN, 3, "its process 1 ended by itself, by torch.multiprocessing's report: exit 3"),
+        (RAY, 3, "its process with PID 173 ended by itself, by Ray's report: exit 3"),
+        (DASK, 3, "its process with PID 42 ended by itself, by Dask's report: exit 3"),
     ],
 )
 def test_a_launcher_s_report_says_more_than_another_process_that_lost_its_peer(
     report: list[str], code: int, cause: str
 ) -> None:
-    """Reports of Open MPI 4.1, DeepSpeed 0.19, Lightning 2.6 and torch 2.13, as they were printed."""
+    """Reports of Open MPI 4.1, DeepSpeed 0.19, Lightning 2.6, torch 2.13, Ray 2.60, Dask 2026.8, as printed."""
     log = ["step 4 loss 2.0", *LOST, *(line.format(code=code) for line in report)]
     found = verdict(task(0, ended(12.0, code), *(Line(10.0 + at / 100, text) for at, text in enumerate(log))))
     assert found.failure is not None

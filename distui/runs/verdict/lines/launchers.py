@@ -1,5 +1,5 @@
 """What launchers other than torchrun report of the first process of theirs that ended badly: mpirun (Open MPI 4 and 5),
-DeepSpeed, Lightning, and `torch.multiprocessing.spawn`.
+DeepSpeed, Lightning, `torch.multiprocessing.spawn`, Ray, and Dask's nanny.
 
 Hydra's `EXIT CODE:` is none: with other processes that it ended itself it is theirs, too.
 """
@@ -47,6 +47,21 @@ _REPORTS = (
         regex(
             r"\bProcessExitedException: process (?P<place>\d{1,9}) terminated with"
             r" (?:exit code (?P<code>\d{1,3})|signal (?P<name>SIG[A-Z]{2,6}))$",
+            re.MULTILINE,
+        ),
+    ),
+    (
+        "Ray",
+        regex(
+            r"\bA worker died or was killed while executing a task\b.{1,900} Worker PID: (?P<pid>\d{1,9}) .{1,900}"
+            r"\bexits with an exit code (?P<code>\d{1,3})\."
+        ),
+    ),
+    (
+        "Dask",
+        regex(
+            r"distributed\.nanny - [A-Z]+ - Worker process (?P<pid>\d{1,9})"
+            r" (?:exited with status (?P<code>\d{1,3})|was killed by signal (?P<sig>\d{1,2}))$",
             re.MULTILINE,
         ),
     ),
