@@ -172,6 +172,17 @@ def test_a_folder_that_its_repository_leaves_out_is_no_part_of_it(tmp_path: Path
     assert paths(tmp_path / "a" / "b") == ["t.py"] * sent
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="gives folders to another login")
+def test_another_login_s_repository_around_the_folder_leaves_nothing_of_it_out(tmp_path: Path) -> None:
+    """As one that somebody made in /tmp; git refuses it, too. But for a folder of that login's own."""
+    subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
+    folder = write(tmp_path, {".gitignore": "*.py\n", "a/t.py": ""}) / "a"
+    os.chown(tmp_path, 54321, -1)
+    assert paths(folder) == ["t.py"]
+    os.chown(folder, 54321, -1)
+    assert paths(folder) == []
+
+
 def test_any_folder_is_left_out_at_any_depth(tmp_path: Path) -> None:
     """`*/` and `!b`: b is kept, and the folders in it are left out, as git does."""
     (tmp_path / "b" / "a").mkdir(parents=True)

@@ -103,9 +103,12 @@ def _above(name: str) -> Iterator[str]:
 
 
 def _top(root: Path) -> Path:
-    """The top of the repository around a folder; itself where there is none that git would read."""
+    """The top of the repository around a folder; itself where there is none, or it is neither ours nor of whose folder
+    this is: anybody may put one above, as into /tmp.
+    """
     with contextlib.suppress(OSError, ValueError):
-        if (top := top_of(root)) is not None:
+        top = top_of(root)
+        if top is not None and top.stat().st_uid in (0, os.geteuid(), root.stat().st_uid):
             return top
     return real(root)
 
