@@ -15,6 +15,7 @@ import threading
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import is_dataclass
+from datetime import date
 from functools import partial
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
@@ -237,8 +238,16 @@ def test_a_job_may_be_its_keys(demo_home: Path) -> None:
     assert (Path(result.log_dir) / "rank-00000.log").read_text() == "/tmp\n"
     with pytest.raises(distui.SpecError, match="did you mean 'command'"):
         distui.run({"name": "keys", "hosts": "demo1", "comand": "true"})
-    with pytest.raises(distui.UsageError, match="what no job file could"):
-        distui.run({"name": "keys", "hosts": "demo1", "command": {1, 2}})
+    for odd in ({1, 2}, b"true", date(2026, 1, 2)):
+        with pytest.raises(distui.UsageError, match=r"what no job file could: .* is neither text, number nor path"):
+            distui.run({"name": "keys", "hosts": "demo1", "command": odd})
+
+
+def test_truth_in_a_job_s_keys_is_as_json_writes_it(demo_home: Path) -> None:
+    """What YAML has as `true` is so in the job's file; a program that reads and passes it on made it `True`."""
+    keys = {"name": "keys", "hosts": "demo1", "command": ["sh", "-c", 'echo "$FLAG $0"', True], "env": {"FLAG": False}}
+    result = distui.run(keys)
+    assert (Path(result.log_dir) / "rank-00000.log").read_text() == "false true\n"
 
 
 async def nobody_awaits(event: distui.Event) -> None:

@@ -76,8 +76,12 @@ def node_of(value: Plain, source: Source) -> Node:
             return Scalar(source, 1, 1, value, value, loose=True)
         case Sequence():
             return Items(source, 1, 1, [node_of(v, source) for v in value])
+        case None:
+            return Scalar(source, 1, 1, "", value, loose=True)
+        case bool():
+            return Scalar(source, 1, 1, str(value).lower(), value, loose=True)
         case _:
-            return Scalar(source, 1, 1, "" if value is None else str(value), value, loose=True)
+            return Scalar(source, 1, 1, str(value), value, loose=True)
 
 
 _SHORT = {"code": "path", "build": "context", "hosts": "names"}

@@ -125,11 +125,17 @@ def any_job(job: AnyJob, *, environ: Mapping[str, str] | None = None) -> Job:
     if not isinstance(job, Mapping):
         raise UsageError(f"{shown(repr(job))} is no job", hint="give a job file, a job, or its keys as a dict")
     try:
-        values = json.loads(json.dumps({"version": 1, **job}, default=fspath))
+        values = json.loads(json.dumps({"version": 1, **job}, default=_path))
     except (TypeError, ValueError, RecursionError) as exc:
         raise UsageError(f"the job's keys hold what no job file could: {exc}") from None
     problems, root = Problems(), node_of(values, Source("job", is_flag=True))
     return _sound(_read(root, "", environ or {}, (), problems, expand=False), problems)
+
+
+def _path(value: object) -> str:
+    if isinstance(value, PathLike) and isinstance(path := fspath(value), str):
+        return path
+    raise TypeError(f"{shown(repr(value))} is neither text, number nor path")
 
 
 def name_of_command(command: Sequence[str]) -> str:
