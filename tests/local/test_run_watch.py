@@ -432,6 +432,22 @@ async def test_times_follow_a_clock_that_is_set_while_the_run_is_followed(make: 
     assert known.doubt("h1", 120.0) < 0.1
 
 
+async def test_an_end_is_timed_by_the_clock_as_it_is_read_for_it(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was set since the last ping: what it says then comes while the host is asked why the rank ended."""
+    watched = make(plan_for("h1"))
+
+    async def asked(*_: object) -> str:
+        watched.tracker.clock_read("h1", Reading(125.0, 115.001, 125.002))
+        return ""
+
+    monkeypatch.setattr(watched.watch.hosts, "ask_memory_kill", asked)
+    watched.tracker.clock_read("h1", Reading(110.0, 110.001, 110.002))
+    await watched.tell(("h1", Exited(0, 3, "exited", started_at=90.0, finished_at=115.0)))
+    (seen,) = watched.tracker.evidence().tasks
+    assert seen.end is not None
+    assert (seen.end.started_at, seen.end.at) == pytest.approx((100.0, 125.0), abs=0.01)
+
+
 @pytest.mark.parametrize(("later", "uncertain"), [(0.08, True), (0.6, False)])
 async def test_ends_that_clocks_cannot_tell_apart_are_marked(make: Any, later: float, uncertain: bool) -> None:
     """h2's clock is two hours behind, and known to 100 ms only: what lies nearer together has no sure order."""

@@ -98,17 +98,15 @@ class WatchedEnds:
         if track.end is not None:
             return
         known = self._tracker
-        offset = known.offset_ms(track.task.host)
         end = End(
             code=event.code,
-            at=corrected(event.finished_at, offset),
             oom=bool(event.oom),
             error=event.error,
-            started_at=corrected(event.started_at, offset),
             signalled=event.signalled,
             state=event.state,
             seen_at=known.clock(),
         )
+        end = self._timed(track, end, event)
         end = await self._maybe_stopped(track, end)  # before it is noted: until then it would look like a failure
         await self._maybe_follows_a_stop(track.task.host, end)
         if await self._heard_late(track, end):
@@ -116,10 +114,15 @@ class WatchedEnds:
             return
         end = await self._maybe_out_of_memory(track, end)
         track.phase = "exited"
-        track.ended(end)
+        track.ended(self._timed(track, end, event))  # its host's clock was asked for with it, and has told by now
         known.news()
         await self._say_limit(track)
         await self._tell(track)
+
+    def _timed(self, track: TaskTrack, end: End, event: Exited) -> End:
+        """The end with its times, by what is known of its host's clock now."""
+        offset = self._tracker.offset_ms(track.task.host)
+        return replace(end, at=corrected(event.finished_at, offset), started_at=corrected(event.started_at, offset))
 
     async def drained(self, track: TaskTrack) -> None:
         """A task that ended is read to its end: what it said tells the cause."""
