@@ -245,9 +245,17 @@ def test_a_job_may_be_its_keys(demo_home: Path) -> None:
 
 def test_truth_in_a_job_s_keys_is_as_json_writes_it(demo_home: Path) -> None:
     """What YAML has as `true` is so in the job's file; a program that reads and passes it on made it `True`."""
-    keys = {"name": "keys", "hosts": "demo1", "command": ["sh", "-c", 'echo "$FLAG $0"', True], "env": {"FLAG": False}}
+    env = {"FLAG": False, "SEED": Whole()}
+    keys = {"name": "keys", "hosts": "demo1", "command": ["sh", "-c", 'echo "$FLAG $0 $SEED"', True], "env": env}
     result = distui.run(keys)
-    assert (Path(result.log_dir) / "rank-00000.log").read_text() == "false true\n"
+    assert (Path(result.log_dir) / "rank-00000.log").read_text() == "false true 7\n"
+
+
+class Whole:
+    """A whole number as numpy has it: no int."""
+
+    def __index__(self) -> int:
+        return 7
 
 
 async def nobody_awaits(event: distui.Event) -> None:

@@ -7,7 +7,7 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from os import PathLike, fspath
-from typing import Any
+from typing import Any, SupportsIndex
 
 from distui.errors import Problem, UsageError
 from distui.files import exists
@@ -125,14 +125,17 @@ def any_job(job: AnyJob, *, environ: Mapping[str, str] | None = None) -> Job:
     if not isinstance(job, Mapping):
         raise UsageError(f"{shown(repr(job))} is no job", hint="give a job file, a job, or its keys as a dict")
     try:
-        values = json.loads(json.dumps({"version": 1, **job}, default=_path))
+        values = json.loads(json.dumps({"version": 1, **job}, default=_plain))
     except (TypeError, ValueError, RecursionError) as exc:
         raise UsageError(f"the job's keys hold what no job file could: {exc}") from None
     problems, root = Problems(), node_of(values, Source("job", is_flag=True))
     return _sound(_read(root, "", environ or {}, (), problems, expand=False), problems)
 
 
-def _path(value: object) -> str:
+def _plain(value: object) -> str | int:
+    """A path, or a whole number of numpy's and the like, as a file has it."""
+    if isinstance(value, SupportsIndex):
+        return value.__index__()
     if isinstance(value, PathLike) and isinstance(path := fspath(value), str):
         return path
     raise TypeError(f"{shown(repr(value))} is neither text, number nor path")
