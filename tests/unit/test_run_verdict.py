@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from distui.runs.insight.seen.clocks import Reading
 from distui.runs.verdict.ends.moments import Moment
 from distui.runs.verdict.ends.parts import Part
 from distui.runs.verdict.ends.stops import caused
@@ -31,6 +32,7 @@ from distui.runs.verdict.judge import judge
 from distui.runs.verdict.lines.last_words import LastWords, last_words
 from distui.runs.verdict.lines.torchrun import agent_words
 from distui.runs.verdict.outcome import Verdict
+from distui.runs.watch.host_clock import HostClock
 
 ECHO = "RuntimeError: Connection closed by peer [10.0.0.11]:4711"
 ROOT = "torch.OutOfMemoryError: CUDA out of memory."
@@ -628,6 +630,16 @@ def test_a_clock_that_is_set_makes_no_limit_and_hides_none(engine: str, code: in
     host = HostSeen(unsteady=(Unsteady(4800.0, 4815.0, 3600.1, 3600.0),))
     found = judge(Evidence((rank,), {"h1": host}, rules=Rules(max_duration=600.0)))
     assert (found.outcome, found.over_limit) == (outcome, outcome == "stopped")
+
+
+@pytest.mark.parametrize(("ahead", "outcome"), [(1.5, "stopped"), (60.0, "failed")])
+def test_a_clock_that_is_read_better_than_before_was_not_set(ahead: float, outcome: str) -> None:
+    """It was read over a slow line at first: a rank that its limit killed after the grace has not failed."""
+    clock = HostClock(0.0, 3.0, 0.0)
+    clock.take(Reading(100.0, 100.0 + ahead, 100.001))
+    host = HostSeen(doubt=clock.doubt, unsteady=clock.unsteady)
+    rank = task(0, ended(5000.0, 137, started_at=4399.8))
+    assert judge(Evidence((rank,), {"h1": host}, rules=Rules(max_duration=600.0))).outcome == outcome
 
 
 def test_a_rank_that_raises_on_the_limit_s_signal_did_not_fail() -> None:

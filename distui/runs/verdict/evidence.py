@@ -100,6 +100,11 @@ class Unsteady(NamedTuple):
     shift: float = 0.0
     """Seconds by which two of them may be in the wrong order though both are by this clock."""
 
+    @property
+    def was_set(self) -> bool:
+        """Whether the clock jumped, by more than was in doubt: one measured over a slow line may be off by seconds."""
+        return self.shift >= SET and 2 * self.shift > self.doubt
+
     def is_over(self, at: float, learned: float | None) -> bool:
         """Whether a time that was `learned` then is surely later: it came here at once, by the clock as it is since."""
         return learned is not None and min(at, learned) > self.until + AT_ONCE and abs(learned - at) < AT_ONCE
@@ -157,7 +162,7 @@ class HostSeen:
         """By how many seconds its clock was set, or ours, since it is read: how long anything lasted there by its own
         times may be as far off.
         """
-        return sum(one.shift for one in self.unsteady if one.shift >= SET)
+        return sum(one.shift for one in self.unsteady if one.was_set)
 
     def is_read(self, at: float) -> bool:
         """Whether its clock was read about then, or later."""
