@@ -417,19 +417,22 @@ _KEYS_OF_OTHERS = {
     "image": ("container", "docker_image", "container_image"),
     "volumes": ("mounts",),
     "shm_size": ("shm",),
-    "gpus_per_host": ("gpu", "gpus", "num_gpus", "gpus_per_node"),
+    "gpus_per_host": ("gpu", "gpus", "num_gpus", "gpus_per_node", "gres"),
     "master_port": ("port",),
-    "max_duration": ("timeout", "time_limit", "walltime"),
+    "max_duration": ("timeout", "time", "time_limit", "max_time", "max_run_time", "walltime"),
 }
-_RANKS = ("replicas", "nproc", "nprocs", "nproc_per_node", "nproc_per_host", "procs_per_node", "ranks_per_host",
-          "ranks_per_node", "ntasks", "processes", "slots")  # fmt: skip
+_RANKS = ("replicas", "nproc", "nprocs", "nproc_per_node", "nproc_per_host", "procs_per_node", "per_host",
+          "tasks", "ntasks", "ranks_per_host", "ranks_per_node", "tasks_per_node", "ntasks_per_node", "num_processes",
+          "processes", "slots")  # fmt: skip
 HINTS = {
     **{name: f"unknown key, did you mean '{key}'?" for key, names in _KEYS_OF_OTHERS.items() for name in names},
     **dict.fromkeys(_RANKS, "unknown key; write `ranks: {per_host: N}`"),
-    **dict.fromkeys(("nnodes", "num_nodes", "nodes"), "unknown key; write `hosts: {group: NAME, count: N}`"),
+    **dict.fromkeys(
+        ("nnodes", "num_nodes", "num_machines", "nodes", "node"), "unknown key; write `hosts: {group: NAME, count: N}`"
+    ),
     **dict.fromkeys(("memory", "mem_limit", "memory_limit"), "unknown key; write `docker_args: [--memory, 64g]`"),
     **dict.fromkeys(("env_file", "envfile"), "unknown key; write `env: {NAME: VALUE}`, or call with `--env-file FILE`"),
-    **dict.fromkeys(("setup", "pre_run"), "unknown key: `command: |` takes a block of shell lines, these the first"),
+    **dict.fromkeys(("setup", "pre_run"), "unknown key; write `command: |` and these lines first in it"),
     "workers": "unknown key; write `roles: {worker: {count: N}}`, or `ranks: {per_host: N}`",
     "sync": "unknown key, did you mean 'code'? `code: ./` sends the job file's folder to the hosts",
     "args": "unknown key: the words of a command are one list, `command: [python, train.py, --lr, '0.1']`",
@@ -437,7 +440,9 @@ HINTS = {
     "backoff": "unknown key: distui waits by itself, longer each time, before it retries",
     "type": "unknown key; write `launcher: NAME`, and `torchrun: {...}` or `backend:` where they are needed",
     "max_restarts": "unknown key; write `retries: N`, or `torchrun: {max_restarts: N}`",
-    "rdzv": "unknown key; write `torchrun: {rdzv: ...}` or `rendezvous:`",
+    **dict.fromkeys(
+        ("rdzv", "rdzv_backend", "rdzv_endpoint"), "unknown key; write `torchrun: {rdzv: ...}` or `rendezvous:`"
+    ),
     "elastic": "unknown key; write `torchrun: {rdzv: c10d, nnodes: MIN:MAX}`",
     "world_size": "unknown key: it follows from `hosts` and `ranks`",
     "master_addr": "unknown key: distui takes the first host's address; pin it with `data: {addr: ...}` in hosts.yaml",
@@ -445,7 +450,8 @@ HINTS = {
     "privileged": "unknown key; write `docker_args: [--privileged]`",
     "runtime": "unknown key; write `docker_args: [--runtime, NAME]`",
     "resources": "unknown key; write `gpus_per_host: N`, and the rest as `docker_args: [--memory, 64g, --cpus, '8']`",
-    "cpus": "unknown key; write `docker_args: [--cpus, '8']`",
+    **dict.fromkeys(("cpus", "cpus_per_task", "cpus_per_rank"), "unknown key; write `docker_args: [--cpus, '8']`"),
+    **dict.fromkeys(("ifname", "interface"), "unknown key; write `fabric: {ifname: NAME}`"),
     "dockerfile": "unknown key; write `build: {dockerfile: PATH}`",
     "build_args": "unknown key; write `build: {args: {NAME: VALUE}}`",
     "restart": f"unknown key: {_OWNED_FLAGS['--restart']}",
