@@ -14,7 +14,7 @@ from distui.cluster.attach.front_end import Ended
 from distui.cluster.attach.stopping import stop_beside
 from distui.cluster.settings import ClusterSettings
 from distui.runs.control.stopping import StopReport
-from distui.runs.lines.events import RunEnded
+from distui.runs.lines.events import RunEnded, RunOpened
 from distui.runs.store.journal import Journal
 from distui.runs.store.runs import RunStore
 from fakehosts.runs import plan_for, until
@@ -97,6 +97,28 @@ async def test_ranks_that_still_run_after_a_taken_stop(
         await ending._stop_task(connector, front, place, task, 1.0)  # type: ignore[arg-type]
     await ending._stop_task(connector, front, place, task, 1.0)  # type: ignore[arg-type]
     assert stops == [(1.0, False), (1.0, True)]
+
+
+@pytest.mark.parametrize("killed", [False, True])
+async def test_a_run_whose_owner_is_gone_before_its_end_is_not_said_to_be_stopped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, killed: bool
+) -> None:
+    """It is taken up and stopped then."""
+
+    async def taken(*_: object) -> stopping.StoppedBeside:
+        return stopping.StoppedBeside("", {}, taken=True)
+
+    monkeypatch.setattr(ending, "stop_beside", taken)
+    stored, said = RunStore(tmp_path).create("r1"), list[str]()
+    journal = Journal(stored)
+    journal.write([RunOpened(1.0, "r1", "j", "env", None, {0: "h1"}, {0: (0,)})])
+    journal.write([] if killed else [RunEnded(9.0, "stopped", 143)])
+    journal.close()
+    front: Any = SimpleNamespace(tell=lambda words, *_: said.append(words))
+    live: Any = SimpleNamespace(plan=plan_for("h1"))
+    unused: Any = None
+    assert await ending._beside(unused, front, places.RunLocation("r1", stored, ()), live, 0.1) == Ended()
+    assert said[1:] == ([] if killed else ["r1 is stopped"])
 
 
 async def test_a_start_that_begins_while_the_hosts_are_asked_is_stopped(

@@ -172,7 +172,8 @@ async def _beside(connector: Connector, front: FrontEnd, place: RunLocation, liv
     failed = _failures(done.failed)
     if not over:
         return Ended(failed=failed, remaining=(f"{place.run} is still being read to its end",))
-    front.tell(f"{place.run} is stopped" + (f", but for what it has on {fold(done.failed)}" if done.failed else ""))
+    if history.stored_row(place.stored).over:  # else that one is gone, and has not done it
+        front.tell(f"{place.run} is stopped" + (f", but for what it has on {fold(done.failed)}" if done.failed else ""))
     return Ended(failed=failed)
 
 
