@@ -117,6 +117,15 @@ def test_what_nccl_says_below_torch_s_error_is_of_it() -> None:
     assert (words.start, words.weight, words.earlier) == (0, "unclear", None)
 
 
+def test_a_part_of_open_mpi_that_is_not_there_is_no_failure() -> None:
+    """As Lightning prints it, which imports mpi4py: a run that was stopped seemed to have failed."""
+    said = (
+        "[h2:00025] mca_base_component_repository_open: unable to open mca_mtl_psm: libpsm_infinipath.so.1: "
+        "cannot open shared object file: No such file or directory (ignored)"
+    )
+    assert last_words(lines_of([said, "distributed_backend=gloo"])) is None
+
+
 def test_a_warning_amid_a_traceback_is_not_what_was_raised() -> None:
     """Another thread may warn while Python prints."""
     said = [

@@ -78,7 +78,10 @@ _LAUNCHER = regex(
 )
 """What torchrun, accelerate, horovodrun and `mp.spawn` raise when a rank that they started has ended badly."""
 CHAINED = regex(r"^During handling of the above exception|^The above exception was the direct cause")
-WARNING = regex(r"Warning:|\bWARN(?:ING)?\b|^\[?[IW] ?\d{3,4} |: [IW] (?:tensorflow|external)/|failed call to cuInit")
+WARNING = regex(
+    r"Warning:|\bWARN(?:ING)?\b|^\[?[IW] ?\d{3,4} |: [IW] (?:tensorflow|external)/|failed call to cuInit"
+    r"|\(ignored\)$"  # Open MPI, of each of its parts that can't be loaded
+)
 """Lines that only warn."""
 _AROUND = regex(
     r"^\s|^$|^frame #\d+|^Exception raised from |^CUDA kernel errors|^For debugging consider|^Compile with |^<\w"
