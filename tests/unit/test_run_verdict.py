@@ -1192,6 +1192,19 @@ def test_a_launcher_s_report_is_the_cause_where_nobody_said_a_word(
     assert found.failure.cause == cause
 
 
+@pytest.mark.parametrize(
+    ("report", "status", "code"), [(MPIRUN, 3, 3), (DEEPSPEED, 3, 3), ([LIGHTNING], -15, 137), ([LIGHTNING], 1, 137)]
+)
+@pytest.mark.parametrize(("at", "failed"), [(10.7, False), (8.0, True)])
+def test_what_a_launcher_reports_of_a_run_that_is_stopped_is_no_failure(
+    report: list[str], status: int, code: int, at: float, failed: bool
+) -> None:
+    """Its process ends by the stop, with whatever status; one that had ended before did so by itself."""
+    log = [Line(7.0, "step 5"), *(Line(at, line.format(code=status)) for line in report)]
+    found = verdict(task(0, ended(11.0, code), *log), stop=Stop(10.0, "user", live=frozenset({0})))
+    assert (found.outcome, found.failure is not None) == ("stopped", failed)
+
+
 def test_an_error_above_mpirun_s_report_is_shown_though_others_print_below_it() -> None:
     """As it was printed: rank 1 raises, and rank 0 works on until mpirun ends it."""
     raised = [

@@ -183,7 +183,9 @@ def _whole(evidence: Evidence, task: TaskSeen, end: End, stop: Stop | None, line
         return replace(part, how="stopped" if _was_asked(evidence, stop, task, end, doubt) else "succeeded")
     words = with_its_own(last_words(lines), lines, end.code)
     if stop is not None:
-        early = with_its_own(_said_before(stop, lines, doubt), lines, end.code)
+        early = _said_before(stop, lines, doubt)
+        reported = _until(stop, lines, doubt) if early is None else lines  # what comes later may be what the stop ended
+        early = with_its_own(early, reported, end.code)
         if early is None and _stopped(evidence, stop, task, end, end.code, end.at, doubt):
             return replace(part, how="stopped", words=words)
         words = early or words
@@ -220,8 +222,12 @@ def _by_itself(task: TaskSeen, end: End, stop: Stop) -> bool:
 
 def _said_before(stop: Stop, lines: Lines, doubt: float) -> LastWords | None:
     """What a rank said of its failure before a stop began."""
-    words = last_words(said_by_then(lines, lambda line: line.at is None or line.at < stop.at + doubt))
+    words = last_words(_until(stop, lines, doubt))
     return words if spoke_before(stop, words, doubt) else None
+
+
+def _until(stop: Stop, lines: Lines, doubt: float) -> Lines:
+    return said_by_then(lines, lambda line: line.at is None or line.at < stop.at + doubt)
 
 
 def _failed(evidence: Evidence, part: Part, words: LastWords | None) -> Part:
