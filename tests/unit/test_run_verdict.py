@@ -653,6 +653,13 @@ def test_a_rank_that_raises_on_the_limit_s_signal_did_not_fail() -> None:
     assert (found.outcome, relations(found)) == ("stopped", ["first", "stopped"])
 
 
+def test_a_rank_that_had_raised_long_before_the_limit_is_told_as_that() -> None:
+    """An mpirun waits for ever for a process of mpi4py that raised; 124 is the limit's own status."""
+    found = verdict(task(0, ended(60.2, 124, started_at=0.0), *said(10.0, LOSS)), rules=Rules(max_duration=60.0))
+    assert (found.outcome, found.exit) == ("stopped", 124)
+    assert failure(found) == (0, "raised an error, and had not ended when stopped (exit 124)")
+
+
 @pytest.mark.parametrize(
     ("stop", "code"),
     [

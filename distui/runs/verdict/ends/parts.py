@@ -80,7 +80,8 @@ class Part:
         end = self.task.end
         if self.words is None or self.oom or end is None:
             return False
-        return self.closed or (self.outlived and (self.code in STOP_CODES or bool(end.signalled)))
+        limited = self.stop is not None and self.stop.reason == "limit"  # of which no engine knows, and with any status
+        return self.closed or (self.outlived and (self.code in STOP_CODES or bool(end.signalled) or limited))
 
     @property
     def by_itself(self) -> bool:
