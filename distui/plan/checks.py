@@ -235,7 +235,7 @@ def _without_effect(job: Job, places: Sequence[HostPlacement]) -> Iterator[str]:
         ipc="host" if job.ipc == "host" else None,
     )
     if names and (keys := [key for key in _OF_CONTAINERS if getattr(job, key) != getattr(own, key)]):
-        yield f"{fold(names)}: ignored, since only a container has such keys: {', '.join(keys)}"
+        yield f"{fold(names)}: without a container there, these keys of the job are ignored: {', '.join(keys)}"
 
 
 def _short(text: str, most: int = 40) -> str:

@@ -484,7 +484,7 @@ def test_keys_that_only_a_container_has_are_named_where_there_is_none() -> None:
     """They were left out without a word: `entrypoint: python3` with `command: [train.py]` ran a program train.py."""
     inventory = Inventory((Host("h1"), Host("h2", engine="process", engine_command=())))
     job = dataclasses.replace(JOB, entrypoint="python3", volumes=("/x:/x:ro", "/mnt:/mnt"))
-    text = "h2: ignored, since only a container has such keys: "
+    text = "h2: without a container there, these keys of the job are ignored: "
     assert f"{text}entrypoint" in good(job, inventory=inventory).warnings
     more = dataclasses.replace(job, volumes=("/x:/y",))
     assert f"{text}entrypoint, volumes" in good(more, inventory=inventory).warnings
