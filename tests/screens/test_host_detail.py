@@ -363,6 +363,22 @@ async def test_a_cursor_that_is_moved_before_the_list_is_laid_out_is_seen(open_a
         await said(pilot, "line 49")
 
 
+async def test_sideways_ends_where_the_lines_of_a_container_do(open_app: Any, backend: FakeBackend) -> None:
+    """A key that was held left an empty screen, and as many steps back."""
+    backend.known_containers["node02"] = containers(time.time())
+    async with open_app((120, 24)) as (app, pilot):
+        screen = await opened(app, pilot, backend)
+        await on_tab(pilot, screen, "containers")
+        await pilot.press("j", "l")
+        await settle(pilot)
+        app.screen._take(["short", "x" * 200])
+        app.screen._show()
+        await said(pilot, "short")
+        for _ in range(60):
+            app.screen.action_side_right()
+        assert 192 <= app.screen.left < 200
+
+
 @pytest.mark.parametrize("more", [100, KEPT + 100])
 async def test_the_log_of_a_container_is_followed_under_load(open_app: Any, backend: FakeBackend, more: int) -> None:
     """Lines that come twice before one refresh, so that the oldest go, pause nothing; a key does."""

@@ -313,6 +313,23 @@ async def test_the_filter_is_kept_and_undone_with_esc(open_app: Any) -> None:
         assert isinstance(app.screen, HostsScreen)
 
 
+async def test_marks_that_a_filter_hides_are_told(open_app: Any) -> None:
+    """No action is for them: it is for the other marks, or, where all are hidden, for the row under the cursor."""
+    async with open_app() as (app, pilot):
+        await pilot.press("space", "space")
+        assert "2 marked" in screen_text(app) and "hidden" not in screen_text(app)
+        await pilot.press("slash", *"!node01", "enter")
+        await pilot.pause()
+        assert app.screen.table.targets == ("node02",)
+        assert "2 marked, 1 hidden" in screen_text(app)
+        await pilot.press("slash", "ctrl+u", *"!node", "enter")
+        await pilot.pause()
+        assert app.screen.table.targets == ("gw1",)
+        assert "2 marked, 2 hidden" in screen_text(app)
+        await pilot.press("escape")
+        assert "hidden" not in screen_text(app)
+
+
 async def test_a_filter_without_matches_says_so(open_app: Any) -> None:
     """And how to get out of it."""
     async with open_app() as (app, pilot):

@@ -17,6 +17,7 @@ from distui.plan.model import RunPlan
 from distui.runs.lines.events import RunEnded, RunOpened
 from distui.runs.lines.times import pack, times_of
 from distui.spec.hosts.inventory import HostPick
+from distui.tui.logs.merged.pane import MergedPane
 from distui.tui.run.screen import RunScreen
 
 
@@ -41,6 +42,23 @@ async def test_panes_follow_and_pause(open_app: Any, live: FakeLive) -> None:
         await pilot.press("h")
         await settled(pilot)
         assert "step 41" in screen_text(app)
+
+
+@pytest.mark.parametrize("merged", [False, True])
+async def test_sideways_ends_where_the_lines_do(open_app: Any, live: FakeLive, merged: bool) -> None:
+    """A key that was held left an empty pane, and as many steps back."""
+    train(live)
+    await live.feed(*launching(live.plan, time.time() - 60))
+    async with open_app((120, 36)) as (_, pilot):
+        screen = await opened(pilot, live)
+        await pilot.press(*(["M"] if merged else []))
+        await settled(pilot)
+        pane = screen.panes.active
+        assert isinstance(pane, MergedPane) == merged
+        longest = max(pane.row_strip(row).cell_length for row in range(pane.top, min(pane.top + pane.shown, pane.rows)))
+        for _ in range(60):
+            pane.action_right()
+        assert longest - 8 <= pane.left < longest
 
 
 async def test_a_line_that_has_no_end_yet(open_app: Any, live: FakeLive) -> None:

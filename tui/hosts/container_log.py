@@ -218,8 +218,11 @@ class ContainerLogScreen(View):
             app_of(self).copy(self._text(self.rows.key))
 
     def action_side_right(self) -> None:
-        """Further right."""
-        self._side(8)
+        """Further right, not beyond the longest line that is seen."""
+        top, height = self.rows.scroll_offset.y, self.rows.size.height
+        seen = (safe(self._text(row.key)[:SHOWN_BYTES]).expandtabs(8) for row in self.rows.rows[top : top + height])
+        if any(len(text) > self.left + 8 for text in seen):
+            self._side(8)
 
     def action_side_left(self) -> None:
         """Further left."""

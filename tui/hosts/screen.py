@@ -149,6 +149,8 @@ class HostsScreen(View):
             line.gap(2).put(words, palette.muted)
         if self.table.marks:
             line.gap(2).put(f"{len(self.table.marks)} marked", palette.key)
+            if hidden := self.table.hidden_marks:
+                line.put(f", {hidden} hidden", palette.watch)
 
     def headline(self, line: Line, palette: Palette) -> None:
         """The totals are the headline."""

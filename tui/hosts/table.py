@@ -60,8 +60,16 @@ class HostTable(RowList):
     @property
     def targets(self) -> tuple[str, ...]:
         """What an action applies to: the marked hosts in the order shown, else those of the row under the cursor."""
-        marked = tuple(name for row in self.rows for name in self.members(row.key) if name in self.marks)
-        return marked or (self.members(self.key) if self.key else ())
+        return self._marked or (self.members(self.key) if self.key else ())
+
+    @property
+    def hidden_marks(self) -> int:
+        """How many marked hosts are in no row that is shown: no action is for them."""
+        return len(self.marks.difference(self._marked))
+
+    @property
+    def _marked(self) -> tuple[str, ...]:
+        return tuple(name for row in self.rows for name in self.members(row.key) if name in self.marks)
 
     def set_marks(self, marks: frozenset[str]) -> None:
         """Mark exactly these."""

@@ -265,9 +265,11 @@ class Pane(Steady, can_focus=True):
         self.repaint()
 
     def action_right(self) -> None:
-        """Scroll sideways."""
-        self.left += SIDE
-        self.repaint()
+        """Scroll sideways, not beyond the longest row that is seen."""
+        seen = range(self.top, min(self.top + self.shown, self.rows))
+        if any(self.row_strip(row).cell_length > self.left + SIDE for row in seen):
+            self.left += SIDE
+            self.repaint()
 
     # Mouse.
 
