@@ -115,6 +115,10 @@ def test_exit_in_words(code: int | None, oom: bool, words: str) -> None:
         ("Duplicate GPU detected : rank 1 and rank 0 both on CUDA device 1000", "same GPU"),
         ("RuntimeError: DataLoader worker (pid 7) is killed by signal: Segmentation fault. ", "worker crashed"),
         ("RuntimeError: DataLoader worker (pid(s) 77, 78) exited unexpectedly", "DataLoader worker ended"),
+        ("sh: 1: wait: Illegal option -n", "written for bash"),
+        ("sh: 1: set: Illegal option -o pipefail", "written for bash"),
+        ("/app/run.sh: 3: [[: not found", "written for bash"),
+        ('sh: 1: Syntax error: "(" unexpected', "written for bash"),
         (
             "concurrent.futures.process.BrokenProcessPool: A process in the process pool was terminated abruptly while",
             "a process of its pool ended",

@@ -33,6 +33,15 @@ RULES: tuple[tuple[str, Cause], ...] = (
         ),
     ),
     (
+        r"^\S{0,999}sh: (?:line )?(?:\d+: )?(?:(?:set|wait): Illegal option -(?:o pipefail|n)$|Bad substitution$"
+        r"|(?:\[\[|source|shopt|declare|pushd|let|mapfile|readarray): not found$"
+        r"|Syntax error: (?:\"\(\" unexpected|Bad for loop variable|redirection unexpected))",
+        Cause(
+            "it is written for bash, and another shell runs it",
+            '`command: [bash, -c, "..."]`, or `bash` in front of a script',
+        ),
+    ),
+    (
         r"exec format error",
         Cause(
             "what it starts was built for another kind of CPU, or is a script without a `#!` line",
