@@ -319,10 +319,11 @@ async def test_a_run_ends_for_what_was_seen_and_not_after_it_was_told(
     assert set(hung) == {True}
 
 
-async def test_how_long_a_host_takes_for_its_answer_is_no_standstill(telling: Any) -> None:
-    """It tells its stacks half a minute later: whether the others have gone on since is not known."""
-    answered = replace(rank_1(at=9)[0], at=120.0)
-    said, again, stored = await telling((140.0, HANG), ranks=((answered,),))
+@pytest.mark.parametrize("late", [120.0, 138.0])
+async def test_how_long_a_host_takes_for_its_answer_is_no_standstill(telling: Any, late: float) -> None:
+    """It answers, or tells its stacks, half a minute later: whether the others have gone on since is not known."""
+    answered = tuple(replace(rank_1(at=9)[0], rank=rank, at=at) for rank, at in enumerate((120.0, late)))
+    said, again, stored = await telling((140.0, HANG), ranks=(answered,))
     assert (said, again, kept(stored)) == ([], [130.5], ())
 
 

@@ -255,9 +255,8 @@ async def tell_going_on(attempt: Attempt, turns: AskTurns) -> None:
 
 
 def _seen_at(attempt: Attempt, seen: Look) -> float:
-    """When ranks answered last: those of most hosts may have gone on while one host took long for its answer."""
-    now = attempt.clock()
-    return min(now, max((one.at for one in seen.ranks if one.at), default=now))
+    """When the first ranks answered: they may have gone on while another host took long for its answer."""
+    return min([attempt.clock(), *(one.at for one in seen.ranks if one.at)])
 
 
 def _ends(attempt: Attempt, found: Explanation, at: float) -> bool:
