@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import signal
+from functools import lru_cache
 
 from distui.frozen import frozen
 from distui.regex import regex
@@ -53,8 +54,7 @@ _REPORTS = (
     (
         "Ray",
         regex(
-            r"\bA worker died or was killed while executing a task\b.{1,900} Worker PID: (?P<pid>\d{1,9}) .{1,900}"
-            r"\bexits with an exit code (?P<code>\d{1,3})\."
+            r"\bWorker PID: (?P<pid>\d{1,9}) Worker exit type: .{1,900}\bexits with an exit code (?P<code>\d{1,3})\."
         ),
     ),
     (
@@ -84,6 +84,7 @@ class Reported:
     """Where its launcher begins to tell."""
 
 
+@lru_cache(256)
 def reported_end(lines: Lines) -> Reported | None:
     """The first process that ended badly, by the last such report at the end of a log."""
     tail = lines[-_TAIL:]
