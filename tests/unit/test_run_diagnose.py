@@ -116,6 +116,14 @@ def test_exit_in_words(code: int | None, oom: bool, words: str) -> None:
         ("RuntimeError: DataLoader worker (pid 7) is killed by signal: Segmentation fault. ", "worker crashed"),
         ("RuntimeError: DataLoader worker (pid(s) 77, 78) exited unexpectedly", "DataLoader worker ended"),
         ("sh: 1: wait: Illegal option -n", "written for bash"),
+        (
+            "ray.exceptions.WorkerCrashedError: The worker died unexpectedly while executing this task.",
+            "of Ray or Dask",
+        ),
+        (
+            "distributed.scheduler.KilledWorker: Attempted to run task 'w-1' on 4 different workers, but",
+            "of Ray or Dask",
+        ),
         ("sh: 1: set: Illegal option -o pipefail", "written for bash"),
         ("/app/run.sh: 3: [[: not found", "written for bash"),
         ('sh: 1: Syntax error: "(" unexpected', "written for bash"),

@@ -124,6 +124,15 @@ RULES: tuple[tuple[str, Cause], ...] = (
         SERVICE,
     ),
     (
+        r"\bray\.exceptions\.\w*CrashedError\b|\bKilledWorker\b",
+        Cause(
+            "a worker of Ray or Dask died",
+            "its own lines tell which, and where; `dmesg -T | grep -i 'killed process'` there tells of lack of memory",
+            secondary=True,
+            network=True,
+        ),
+    ),
+    (
         r"Error reported from /job:",  # by TensorFlow's coordination service
         Cause("another task failed", "look at the task that it names", secondary=True, reported=True),
     ),
@@ -142,9 +151,9 @@ RULES: tuple[tuple[str, Cause], ...] = (
         r"|handle_cq_error[:)].{0,99}(?:Input/output error|CANCELED|canceled|Connection|Transport endpoint)"
         r"|\bEndpoint timeout(?! ?[:=\d])|: unhandled timeout error|\[asio\.misc:2\]"
         r"|\bcode = Unavailable\b|\bUNAVAILABLE: io exception|errors_impl\.UnavailableError\b"
-        r"|ray\.exceptions\.(?:(?:Ray|Worker|Node|Owner|Object|Actor|LocalRaylet)\w*(?:Died|Crashed|Unavailable|Lost)"
+        r"|ray\.exceptions\.(?:(?:Ray|Worker|Node|Owner|Object|Actor|LocalRaylet)\w*(?:Died|Unavailable|Lost)"
         r"Error|RayActorError)(?!: The actor died because of an error raised in its creation)"
-        r"|\bCommClosedError\b|\bKilledWorker\b|\bProcessExitedException\(\d+\)"
+        r"|\bCommClosedError\b|\bProcessExitedException\(\d+\)"
         r"|MPI_ERR_PROC_FAILED|Communication error with rank \d+|actor died unexpectedly"
         r"|(eof|end of file|pipe closed|connection refused) \(this error originated at tensorpipe/"
         r"|expects a different device incarnation|incarnation doesn't match"
