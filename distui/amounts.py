@@ -11,8 +11,9 @@ import time
 
 from distui.regex import regex
 
-DURATION = regex(r"(?:[0-9]{1,9}(?:\.[0-9]{1,9})?(?:ms|s|m|h|d))+|[0-9]{1,9}(?:\.[0-9]{1,9})?")
-"""A length of time as people write it: `30s`, `1h30m`, `1.5` (seconds)."""
+_NUMBER = r"[0-9]{1,9}(?:\.[0-9]{1,9})?"
+DURATION = regex(rf"{_NUMBER}(?:ms|s|m|h|d)(?: ?{_NUMBER}(?:ms|s|m|h|d))*|{_NUMBER}")
+"""A length of time as people write it: `30s`, `1h30m`, `1h 30m`, `1.5` (seconds)."""
 _PART = regex(r"([0-9.]+)(ms|s|m|h|d)?")
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "": 1.0}
 _SIZES = ("B", "kB", "MB", "GB", "TB")

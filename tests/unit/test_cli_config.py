@@ -82,7 +82,8 @@ def test_a_slip_in_a_setting_of_a_few_words_names_the_nearest(cli: Any, monkeypa
 
 
 @pytest.mark.parametrize(
-    ("text", "value"), [("30s", 30), ("1h30m", 5400), ("500ms", 0.5), ("90", 90), ("2d", 172800), ("1.5s", 1.5)]
+    ("text", "value"),
+    [("30s", 30), ("1h30m", 5400), ("1h 30m", 5400), ("500ms", 0.5), ("90", 90), ("2d", 172800), ("1.5s", 1.5)],
 )
 def test_durations(text: str, value: float) -> None:
     """Durations are seconds."""
