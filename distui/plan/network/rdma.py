@@ -80,9 +80,9 @@ def _facing_peers(inputs: Inputs, left: Mapping[str, tuple[IbPort, ...]]) -> dic
     )
     everywhere = {network for network, n in subnets.items() if n == len(inputs.facts)}
     facing = {name: _in_subnets(inputs.facts[name], ports, everywhere) for name, ports in left.items()}
-    lean = {name: _without_way_out(inputs.facts[name], ports) for name, ports in facing.items()}
-    if len({*map(len, lean.values())}) == 1:
-        facing = lean
+    fewer = {name: _without_default_route(inputs.facts[name], ports) for name, ports in facing.items()}
+    if len({*map(len, fewer.values())}) == 1:
+        facing = fewer
     routed = {name: _routed(inputs.facts[name], ports, facing[name]) for name, ports in left.items()}
     if not (routed and all(routed.values())):
         return {name: facing[name] or ports for name, ports in left.items()}
@@ -104,10 +104,10 @@ def _in_subnets(facts: HostFacts, ports: tuple[IbPort, ...], subnets: Collection
     return tuple(p for p in ports if faces(p))
 
 
-def _without_way_out(facts: HostFacts, ports: tuple[IbPort, ...]) -> tuple[IbPort, ...]:
+def _without_default_route(facts: HostFacts, ports: tuple[IbPort, ...]) -> tuple[IbPort, ...]:
     """The ports but slower ones that the default route goes by: the management's, as clouds have it beside rails."""
-    way_out = {name for n in facts.nics if n.name == facts.default_route_nic for name in (n.name, *n.over)}
-    return tuple(p for p in ports if p.netdev not in way_out or (p.rate_gbps or 0.0) >= _fastest(ports))
+    default_route = {name for n in facts.nics if n.name == facts.default_route_nic for name in (n.name, *n.over)}
+    return tuple(p for p in ports if p.netdev not in default_route or (p.rate_gbps or 0.0) >= _fastest(ports))
 
 
 def _routed(facts: HostFacts, ports: tuple[IbPort, ...], facing: tuple[IbPort, ...]) -> tuple[IbPort, ...]:
