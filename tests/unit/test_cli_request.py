@@ -71,11 +71,12 @@ def test_flags_take_the_place_of_job_keys(order: Any) -> None:
     assert found.command == ("python", "train.py", "--lr", "0.1")
 
 
-@pytest.mark.parametrize("goes_on", ["", " \\\n"])
-def test_words_go_to_the_last_command_of_a_text(order: Any, goes_on: str) -> None:
-    """A block of text ends with a newline: they were a command of their own, unless a backslash stands before it."""
-    Path("job.yaml").write_text(JOB.replace("[python, train.py]", f"|\n  cd src\n  python train.py{goes_on}\n"))
-    assert order(words=("--lr", "0.1")).job.command == f"cd src\npython train.py{goes_on} --lr 0.1"
+@pytest.mark.parametrize("goes_on", ["", " \\"])
+@pytest.mark.parametrize("block", ["|", "|-", "|+"])
+def test_words_go_to_the_last_command_of_a_text(order: Any, block: str, goes_on: str) -> None:
+    """A block of text ends with a newline, or a backslash: they were a command of their own, or one word."""
+    Path("job.yaml").write_text(JOB.replace("[python, train.py]", f"{block}\n  cd src\n  python train.py{goes_on}\n"))
+    assert order(words=("--lr", "0.1")).job.command == "cd src\npython train.py --lr 0.1"
 
 
 @pytest.mark.parametrize("name", ["job", "net"])

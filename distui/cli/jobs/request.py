@@ -67,7 +67,8 @@ def _job(settings: Settings, reference: str | None, words: tuple[str, ...], over
     if not words:
         return job
     if isinstance(job.command, str):  # a block of text ends with a newline, and what follows would be a command
-        text = job.command if job.command.endswith("\\\n") else job.command.rstrip()
+        text = job.command.rstrip()
+        text = text[:-1].rstrip() if text.endswith("\\") and not text.endswith("\\\\") else text
         return replace(job, command=f"{text} {shlex.join(words)}")
     return replace(job, command=(*job.command, *words))
 
