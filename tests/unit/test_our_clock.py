@@ -22,6 +22,7 @@ from distui.runs.hosts.stop_word import TO_END
 from distui.runs.insight.asking.look import Look
 from distui.runs.insight.hang.ras.communicators import Counted
 from distui.runs.insight.hang.ras.report import Communicator
+from distui.runs.insight.seen.clocks import Reading
 from distui.runs.insight.seen.quiet import Quiet
 from distui.runs.lines.events import (
     AttemptEnded,
@@ -127,6 +128,21 @@ async def test_what_nccl_has_counted_stands_for_no_longer(cluster: Cluster) -> N
     attempt.ras = (known,)
     attempt.clock_set(ClockSet(3600.0, 4599.5, 4600.0))
     assert attempt.ras == (replace(known, since=4590.0, at=4599.0),)
+
+
+@pytest.mark.parametrize("read_before", [False, True])
+async def test_our_clock_is_none_of_the_hosts(cluster: Cluster, read_before: bool) -> None:
+    """How long a rank ran is by its host's; it may be read before or after it is known that ours was set."""
+    attempt = cluster.controller(cluster.plan()).attempt
+    known = attempt.tracker
+    known.clock_read("h1", Reading(1000.0, 1000.0, 1000.001))
+    if read_before:
+        known.clock_read("h1", Reading(4610.0, 1010.0, 4610.001))
+    attempt.clock_set(ClockSet(3600.0, 4599.5, 4600.0))
+    known.clock_read("h1", Reading(4620.0, 1020.0, 4620.001))
+    assert known.evidence().hosts["h1"].set_by == pytest.approx(0.0, abs=0.1)
+    known.clock_read("h1", Reading(4630.0, 1330.0, 4630.001))
+    assert known.evidence().hosts["h1"].set_by == pytest.approx(300.0, abs=0.1)
 
 
 async def test_a_clock_that_is_set_forward_makes_no_rank_silent(

@@ -627,17 +627,22 @@ def test_the_job_s_limit_is_a_stop() -> None:
 def test_a_clock_that_is_set_makes_no_limit_and_hides_none(engine: str, code: int, lasted: float, outcome: str) -> None:
     """By an hour while the rank ran; a process tells when it began by the clock as it was at its end."""
     rank = task(0, ended(5000.0, code, started_at=5000.0 - lasted), engine=engine)
-    host = HostSeen(unsteady=(Unsteady(4800.0, 4815.0, 3600.1, 3600.0),))
+    host = HostSeen(unsteady=(Unsteady(4800.0, 4815.0, 3600.1, 3600.0),), set_by=3600.0)
     found = judge(Evidence((rank,), {"h1": host}, rules=Rules(max_duration=600.0)))
     assert (found.outcome, found.over_limit) == (outcome, outcome == "stopped")
 
 
-@pytest.mark.parametrize(("ahead", "outcome"), [(1.5, "stopped"), (60.0, "failed")])
-def test_a_clock_that_is_read_better_than_before_was_not_set(ahead: float, outcome: str) -> None:
-    """It was read over a slow line at first: a rank that its limit killed after the grace has not failed."""
+@pytest.mark.parametrize(
+    ("ours", "ahead", "outcome"), [(0.0, 1.5, "stopped"), (3600.0, -3600.0, "stopped"), (0.0, 60.0, "failed")]
+)
+def test_a_host_s_clock_that_was_not_set_hides_no_limit(ours: float, ahead: float, outcome: str) -> None:
+    """It was read over a slow line at first, or ours was set: a rank that its limit killed after the grace has not
+    failed.
+    """
     clock = HostClock(0.0, 3.0, 0.0)
+    clock.ours_by = ours
     clock.take(Reading(100.0, 100.0 + ahead, 100.001))
-    host = HostSeen(doubt=clock.doubt, unsteady=clock.unsteady)
+    host = HostSeen(doubt=clock.doubt, unsteady=clock.unsteady, set_by=clock.set_by)
     rank = task(0, ended(5000.0, 137, started_at=4399.8))
     assert judge(Evidence((rank,), {"h1": host}, rules=Rules(max_duration=600.0))).outcome == outcome
 

@@ -78,6 +78,7 @@ def _host(host: Case) -> HostSeen:
     return HostSeen(
         doubt=known.doubt if known else clock_doubt(host.get("rtt_ms")),
         unsteady=known.unsteady if known else (),
+        set_by=abs(known.set_by) if known else 0.0,
         read_from=known.read_from if known else None,
         read_until=known.read_until if known else None,
         away=tuple((since, back) for since, back in host.get("away", ())),

@@ -94,6 +94,7 @@ class Attempt:
         """Our clock was set: what was noted by it and tells how long something lasts is moved along, and the hosts'
         clocks are read again.
         """
+        self.tracker.clock_set(change.by)
         self.watch.ask_clocks()
         self.run.events.state = after(self.state, change)
         self.quiet.moved(change.moved)

@@ -100,11 +100,6 @@ class Unsteady(NamedTuple):
     shift: float = 0.0
     """Seconds by which two of them may be in the wrong order though both are by this clock."""
 
-    @property
-    def was_set(self) -> bool:
-        """Whether the clock jumped, by more than was in doubt: one measured over a slow line may be off by seconds."""
-        return self.shift >= SET and 2 * self.shift > self.doubt
-
     def is_over(self, at: float, learned: float | None) -> bool:
         """Whether a time that was `learned` then is surely later: it came here at once, by the clock as it is since."""
         return learned is not None and min(at, learned) > self.until + AT_ONCE and abs(learned - at) < AT_ONCE
@@ -116,10 +111,6 @@ DRIFT = 5e-5
 
 READ_EVERY = 60.0
 """Seconds within which the clock of a host that is followed is read again."""
-
-
-SET = 1.0
-"""Seconds by which a clock has jumped that was set; less is the doubt of its readings."""
 
 
 @frozen
@@ -143,6 +134,8 @@ class HostSeen:
     """When its engine was last seen to be down."""
     engine_back_at: float | None = None
     """When it answered again after that; None while it does not."""
+    set_by: float = 0.0
+    """By how many seconds it was set since it is read: how long anything lasted by its times may be as far off."""
 
     def doubt_at(self, at: float | None, learned: float | None = None) -> float:
         """By how many seconds a time of its clock, corrected to be `at`, may be off. `learned` is when it came here."""
@@ -156,13 +149,6 @@ class HostSeen:
     def shift_at(self, at: float) -> float:
         """By how many seconds two of its times about `at` may be in the wrong order."""
         return max((one.shift for one in self._around(at)), default=0.0)
-
-    @property
-    def set_by(self) -> float:
-        """By how many seconds its clock was set, or ours, since it is read: how long anything lasted there by its own
-        times may be as far off.
-        """
-        return sum(one.shift for one in self.unsteady if one.was_set)
 
     def is_read(self, at: float) -> bool:
         """Whether its clock was read about then, or later."""

@@ -13,6 +13,8 @@ KEPT = 64
 """Stretches that are kept apart, at most."""
 BETTER = 0.8
 """A reading that leaves no less than this share of the doubt is no news."""
+SET = 1.0
+"""Seconds by which a clock has jumped that was set; less is the doubt of its readings."""
 CLOSE = 0.02
 """Seconds: a reading that is no worse than this, or than twice the doubt, shows that the clock was not set."""
 
@@ -26,6 +28,10 @@ class HostClock:
         self.read_from = self.read_until = at
         """When it was read first, and last."""
         self.unsteady: tuple[Unsteady, ...] = ()
+        self.set_by = 0.0
+        """By how many seconds it was set, in all."""
+        self.ours_by = 0.0
+        """By how many ours was since the last reading that can tell."""
         self._since = at
         """From when on its times are known as well as now."""
         self._sure = at
@@ -39,6 +45,9 @@ class HostClock:
         ahead, error = found
         doubt = self.doubt + DRIFT * max(0.0, reading.heard - self.read_until)
         self.read_from, self.read_until = min(self.read_from, reading.heard), max(self.read_until, reading.heard)
+        if error < SET:
+            own, self.ours_by = ahead - self.offset + self.ours_by, 0.0
+            self.set_by += own if abs(own) > max(SET, error + doubt) else 0.0
         if abs(ahead - self.offset) > error + doubt:
             self._set(ahead, error, doubt, reading)
             return True

@@ -175,6 +175,7 @@ class RunTracker:
         return HostSeen(
             doubt=known.doubt,
             unsteady=known.unsteady,
+            set_by=abs(known.set_by),
             read_from=known.read_from,
             read_until=known.read_until,
             away=self.away.get(host, ()),
@@ -290,6 +291,11 @@ class RunTracker:
         """By how many seconds a host's clock is ahead of ours now, and by how much that may be wrong."""
         known = self._clocks.get(host)
         return (known.offset, known.doubt) if known is not None else None
+
+    def clock_set(self, by: float) -> None:
+        """Our clock was set: those of the hosts, which are compared with it, were not."""
+        for known in self._clocks.values():
+            known.ours_by += by
 
     def clock_read(self, host: str, reading: Reading) -> None:
         """Note what a host's clock said: times that come from now on are corrected by it."""
