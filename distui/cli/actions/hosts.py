@@ -13,6 +13,7 @@ from distui.cluster.hosts.connecting import ssh_words
 from distui.cluster.hosts.selection import host_named
 from distui.columns import table
 from distui.errors import Problem, SpecError
+from distui.plan.network.rendezvous import bracketed
 from distui.runs.lines.text import safe_lines
 from distui.spec.hosts.inventory import Host
 from distui.spec.hosts.read_inventory import load_inventory
@@ -36,7 +37,7 @@ def ls(settings: Settings, out: Console, sets: tuple[str, ...]) -> int:
 
 def _row(host: Host, groups: list[str]) -> tuple[str, ...]:
     labels = ",".join(f"{k}={v}" for k, v in host.labels.items())
-    addr = f"[{host.addr}]" if host.port and ":" in (host.addr or "") else host.addr or ""
+    addr = bracketed(host.addr or "") if host.port else host.addr or ""
     where = (f"{host.user}@" if host.user else "") + addr + (f":{host.port}" if host.port else "")
     return (host.name, where, " ".join(host.engine_command) or host.engine, _gpus(host), labels, ",".join(groups))
 
