@@ -110,7 +110,7 @@ def _image(value: dict[str, object]) -> ImageFacts:
     )
 
 
-_SETTINGS = ("Env", "Cmd", "Entrypoint", "WorkingDir", "User", "Labels")
+_SETTINGS = ("Env", "Cmd", "Entrypoint", "WorkingDir", "User", "Labels", "Volumes", "StopSignal", "Healthcheck")
 
 
 def _content(value: dict[str, object], config: dict[str, object], layers: Sequence[object]) -> str:

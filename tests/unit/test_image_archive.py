@@ -181,9 +181,10 @@ def test_one_image_in_stores_of_different_kinds() -> None:
     other = own | {"Id": "sha256:manifest", "Size": 20, "Config": {"Cmd": ["sh"], "Env": ["A=1"]}}
     settings = own | {"Id": "sha256:c", "Config": {"Cmd": ["sh"], "Env": ["A=2"]}}
     later = other | {"Id": "sha256:d", "Created": "2026-01-02T03:04:06Z"}
-    found = dict(zip("abcd", (read_image(json.dumps(v)) for v in (own, other, settings, later)), strict=True))
-    assert identities(found) == {"a": "sha256:config", "b": "sha256:config", "c": "sha256:c", "d": "sha256:d"}
-    assert [found["a"].is_same(f) for f in found.values()] == [True, True, False, False]
+    signal = own | {"Id": "sha256:e", "Config": {"Cmd": ["sh"], "Env": ["A=1"], "StopSignal": "SIGINT"}}
+    found = dict(zip("abcde", (read_image(json.dumps(v)) for v in (own, other, settings, later, signal)), strict=True))
+    assert list(identities(found).values()) == [*["sha256:config"] * 2, "sha256:c", "sha256:d", "sha256:e"]
+    assert [found["a"].is_same(f) for f in found.values()] == [True, True, False, False, False]
     untold = {name: ImageFacts(f"sha256:{name}") for name in "ab"}
     assert identities(untold) == {"a": "sha256:a", "b": "sha256:b"}
     assert not untold["a"].is_same(untold["b"])
