@@ -208,7 +208,7 @@ async def tell_why(attempt: Attempt, turns: AskTurns) -> None:
     lacks = unplaced(seen.ranks, found)
     placed = attempt.explanation is not None and turns.is_placed(lacks)
     if _ends(attempt, found, at) and not turns.waits_for_places(attempt.clock(), lacks):
-        # before it is told: whoever reads that may be behind for an hour, in which the run goes on
+        # before it is reported: whoever reads that may be behind for an hour, in which the run goes on
         attempt.tracker.held_up(attempt.run.mask.event(found), hung=True)
     if _gist(before) != _gist(attempt.explanation) or placed:
         turns.reported(attempt.clock(), lacks)

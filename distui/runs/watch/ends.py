@@ -114,7 +114,7 @@ class WatchedEnds:
             return
         end = await self._maybe_out_of_memory(track, end)
         track.phase = "exited"
-        track.ended(self._timed(track, end, event))  # its host's clock was asked for with it, and has told by now
+        track.ended(self._timed(track, end, event))  # its host's clock was asked for with it, and has come by now
         known.news()
         await self._say_limit(track)
         await self._tell(track)

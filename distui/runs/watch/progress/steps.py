@@ -16,7 +16,7 @@ from distui.runs.watch.track import TaskTrack
 NEAR = 4
 """So many lines of all ranks are looked at in one question; most say their step in one of them."""
 MOST = 1e15
-"""No step and no epoch is beyond this: they are compared, and told without a fraction."""
+"""No step and no epoch is beyond this: they are compared, and shown without a fraction."""
 
 Said = Sequence[tuple[float | None, bytes]]
 """Lines with their times, the newest first."""
