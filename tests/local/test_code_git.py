@@ -188,6 +188,15 @@ def test_a_commit_s_files_that_lost_what_was_in_them_are_written_again(repo: Pat
         assert not list(tmp_path.glob("cache/git/*.trees/.*"))
 
 
+def test_a_commit_s_folder_that_became_a_file_is_written_again(repo: Path, tmp_path: Path) -> None:
+    """As a file system that was checked after a power cut may leave it."""
+    first = repository(repo, tmp_path / "cache").checkout("main", None).folder
+    shutil.rmtree(first / "src")
+    (first / "src").touch()
+    again = repository(repo, tmp_path / "cache").checkout("main", None).folder
+    assert (again / "src" / "run.sh").read_text() == "#!/bin/sh\n"
+
+
 def test_a_repository_that_was_not_used_for_long_goes(repo: Path, tmp_path: Path) -> None:
     """With its files, but not while somebody fetches into it."""
     cache, other = tmp_path / "cache", tmp_path / "other"

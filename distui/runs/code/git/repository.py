@@ -368,7 +368,7 @@ def _is_whole(folder: Path, files: Sequence[Listed]) -> bool:
     """Whether all are there: what was written just before this machine lost its power may be empty, or gone."""
     try:
         return all((folder / file.path).lstat().st_size == file.size for file in files)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return False
 
 
