@@ -176,6 +176,14 @@ async def on_tab(pilot: Any, screen: HostDetailScreen, tab: str) -> None:
     await settle(pilot)
 
 
+async def container_log(app: Any, pilot: Any, backend: FakeBackend) -> None:
+    """Open the log of the second of a host's containers."""
+    backend.known_containers["node02"] = containers(time.time())
+    await on_tab(pilot, await opened(app, pilot, backend), "containers")
+    await pilot.press("j", "l")
+    await settle(pilot)
+
+
 async def test_all_containers_of_the_host(open_app: Any, backend: FakeBackend, live: Any) -> None:
     """Those of runs with rank and owner, others plainly; enter opens the run of one."""
     backend.known_containers["node02"] = containers(time.time())
@@ -257,12 +265,8 @@ async def test_an_engine_that_is_slow_is_waited_for(
 
 async def test_the_log_of_a_container(open_app: Any, backend: FakeBackend) -> None:
     """Its lines as they come, safe to show; moving up pauses, F follows, and its end is said."""
-    backend.known_containers["node02"] = containers(time.time())
     async with open_app((120, 24)) as (app, pilot):
-        screen = await opened(app, pilot, backend)
-        await on_tab(pilot, screen, "containers")
-        await pilot.press("j", "l")
-        await pilot.pause()
+        await container_log(app, pilot, backend)
         assert backend.calls[-1] == ("container_log", "b" * 64)
         backend.log_parts.put_nowait(b"".join(b"line %d\n" % i for i in range(50)) + b"\x1b[2J\x1b]0;x\x07evil\nha")
         await said(pilot, "evil")
@@ -284,7 +288,7 @@ async def test_the_log_of_a_container(open_app: Any, backend: FakeBackend) -> No
         assert "half" not in screen_text(app)
         await pilot.press("escape", "escape")
         await pilot.pause()
-        assert app.screen is screen
+        assert isinstance(app.screen, HostDetailScreen)
 
 
 async def test_a_process_on_a_gpu_that_is_gone_is_still_painted(open_app: Any, backend: FakeBackend) -> None:
@@ -350,12 +354,8 @@ async def test_a_log_opens_over_no_question(
 
 async def test_a_cursor_that_is_moved_before_the_list_is_laid_out_is_seen(open_app: Any, backend: FakeBackend) -> None:
     """The list has no scrollbar yet: it is scrolled all the same."""
-    backend.known_containers["node02"] = containers(time.time())
     async with open_app((120, 24)) as (app, pilot):
-        screen = await opened(app, pilot, backend)
-        await on_tab(pilot, screen, "containers")
-        await pilot.press("j", "l")
-        await settle(pilot)
+        await container_log(app, pilot, backend)
         app.screen._take([f"line {i}" for i in range(50)])
         app.screen._show()
         app.screen.rows.action_last()
@@ -365,12 +365,8 @@ async def test_a_cursor_that_is_moved_before_the_list_is_laid_out_is_seen(open_a
 
 async def test_sideways_ends_where_the_lines_of_a_container_do(open_app: Any, backend: FakeBackend) -> None:
     """A key that was held left an empty screen, and as many steps back."""
-    backend.known_containers["node02"] = containers(time.time())
     async with open_app((120, 24)) as (app, pilot):
-        screen = await opened(app, pilot, backend)
-        await on_tab(pilot, screen, "containers")
-        await pilot.press("j", "l")
-        await settle(pilot)
+        await container_log(app, pilot, backend)
         app.screen._take(["short", "x" * 200])
         app.screen._show()
         await said(pilot, "short")
@@ -382,12 +378,8 @@ async def test_sideways_ends_where_the_lines_of_a_container_do(open_app: Any, ba
 @pytest.mark.parametrize("more", [100, KEPT + 100])
 async def test_the_log_of_a_container_is_followed_under_load(open_app: Any, backend: FakeBackend, more: int) -> None:
     """Lines that come twice before one refresh, so that the oldest go, pause nothing; a key does."""
-    backend.known_containers["node02"] = containers(time.time())
     async with open_app((120, 24)) as (app, pilot):
-        screen = await opened(app, pilot, backend)
-        await on_tab(pilot, screen, "containers")
-        await pilot.press("j", "l")
-        await pilot.pause()
+        await container_log(app, pilot, backend)
         backend.log_parts.put_nowait(b"".join(b"line %d\n" % i for i in range(KEPT)))
         await said(pilot, f"line {KEPT - 1}")
         log = app.screen
@@ -417,12 +409,8 @@ async def test_a_log_of_endless_lines_is_kept_in_part(open_app: Any, backend: Fa
     """A stranger's container prints what it likes, a rocket takes four bytes: the memory of this machine is not its
     own. That a line is cut is seen.
     """
-    backend.known_containers["node02"] = containers(time.time())
     async with open_app((120, 24)) as (app, pilot):
-        screen = await opened(app, pilot, backend)
-        await on_tab(pilot, screen, "containers")
-        await pilot.press("j", "l")
-        await pilot.pause()
+        await container_log(app, pilot, backend)
         log, line = app.screen, letter * (1 << 20)
         for number in range(300):
             log._take([f"{number} {line}"])
